@@ -1,0 +1,308 @@
+//! One directory of files: the seam below segments, recovery and readers.
+//!
+//! Everything the log does to its directory goes through [`Disk`], except the barrier itself, which a strategy makes on
+//! the very [`File`] that came from here. The real directory is [`RealDisk`]; the simulated one lives with the tests.
+
+use std::any::Any;
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FallocateFlags, FlockOperation};
+use rustix::io::Errno;
+
+use crate::frame::BLOCK_BYTES;
+
+/// What the log needs of a directory. Names are plain file names in it.
+///
+/// Nothing here retries a failed sync, and nothing is durable before the sync that the method's documentation names.
+pub trait Disk: Send + Sync + fmt::Debug {
+    /// The directory, for messages.
+    fn path(&self) -> &Path;
+
+    /// Takes the directory for one writer until the returned value is dropped; `None` when somebody else has it.
+    ///
+    /// # Errors
+    ///
+    /// What the system said when `LOCK` could not be opened or locked for another reason.
+    fn lock(&self) -> io::Result<Option<Box<dyn Any + Send + Sync>>>;
+
+    /// The names of all files, in no particular order.
+    ///
+    /// # Errors
+    ///
+    /// What the system said.
+    fn list(&self) -> io::Result<Vec<String>>;
+
+    /// Creates an empty file that must not exist yet, open for reading and writing. The name is durable after
+    /// [`sync_directory`](Self::sync_directory).
+    ///
+    /// # Errors
+    ///
+    /// What the system said.
+    fn create(&self, name: &str) -> io::Result<File>;
+
+    /// Opens an existing file: a new open file description at each call.
+    ///
+    /// # Errors
+    ///
+    /// What the system said.
+    fn open(&self, name: &str, access: Access) -> io::Result<File>;
+
+    /// The file's length in bytes.
+    ///
+    /// # Errors
+    ///
+    /// What the system said.
+    fn file_bytes(&self, file: &File) -> io::Result<u64>;
+
+    /// Makes an empty file `bytes` long, reading as zeros, with its space reserved: a later write below that length does
+    /// not run out of space. Durable after [`sync`](Self::sync).
+    ///
+    /// # Errors
+    ///
+    /// `StorageFull` or `QuotaExceeded` when there is no room; else what the system said.
+    fn reserve(&self, file: &File, bytes: u64) -> io::Result<()>;
+
+    /// Reads until the buffer is full or the file ends; returns how many bytes were read.
+    ///
+    /// # Errors
+    ///
+    /// What the system said.
+    fn read_at(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes all the bytes at an offset. Durable after [`sync`](Self::sync).
+    ///
+    /// # Errors
+    ///
+    /// What the system said; a part may have been written.
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()>;
+
+    /// Makes the file's bytes and length durable. Never used on a description that barriers go through, except by a
+    /// reader on its own.
+    ///
+    /// # Errors
+    ///
+    /// What the system said. What was written before may be lost then, whatever a later call says.
+    fn sync(&self, file: &File) -> io::Result<()>;
+
+    /// Renames a file over nothing or over another one. Durable after [`sync_directory`](Self::sync_directory).
+    ///
+    /// # Errors
+    ///
+    /// What the system said.
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes a name. Durable after [`sync_directory`](Self::sync_directory).
+    ///
+    /// # Errors
+    ///
+    /// What the system said.
+    fn unlink(&self, name: &str) -> io::Result<()>;
+
+    /// Makes all name changes so far durable.
+    ///
+    /// # Errors
+    ///
+    /// What the system said.
+    fn sync_directory(&self) -> io::Result<()>;
+}
+
+/// What an opened file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reading only; works on read-only media.
+    Read,
+    /// Reading and writing.
+    ReadWrite,
+}
+
+/// The name of the lock file. It is never unlinked: a second opener could otherwise lock another file of that name.
+pub(crate) const LOCK_NAME: &str = "LOCK";
+
+/// A directory of the operating system.
+#[derive(Debug)]
+pub(crate) struct RealDisk {
+    path: PathBuf,
+    directory: File,
+}
+
+impl RealDisk {
+    /// Opens a directory, creating it, and its parents, where missing; a created name is durable on return.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        create_directory(path)?;
+        Self::open(path)
+    }
+
+    /// Opens an existing directory and creates nothing.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        let directory = OpenOptions::new().read(true).custom_flags(directory_flag()).open(path)?;
+        Ok(RealDisk { path: path.to_owned(), directory })
+    }
+}
+
+fn directory_flag() -> i32 {
+    rustix::fs::OFlags::DIRECTORY.bits().cast_signed()
+}
+
+/// Creates the directory where it is missing. A directory that exists is synced by its owner at open anyway, but its own
+/// name may come from a crash right after `mkdir`: the parent is synced in both cases where that is allowed.
+fn create_directory(path: &Path) -> io::Result<()> {
+    let absolute = std::path::absolute(path)?;
+    let parent = absolute.parent();
+    match fs::create_dir(&absolute) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            let Some(parent) = parent else { return Err(error) };
+            create_directory(parent)?;
+            match fs::create_dir(&absolute) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+        }
+        Err(error) => return Err(error),
+    }
+    let Some(parent) = parent else { return Ok(()) };
+    match File::open(parent).and_then(|parent| parent.sync_all()) {
+        // A parent that this user may not even open was not made by this call.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        other => other,
+    }
+}
+
+impl Disk for RealDisk {
+    fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn lock(&self) -> io::Result<Option<Box<dyn Any + Send + Sync>>> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(self.path.join(LOCK_NAME))?;
+        match rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive))
+        {
+            Ok(()) => Ok(Some(Box::new(DirectoryLock { file, process: std::process::id() }))),
+            Err(Errno::WOULDBLOCK) => Ok(None),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn list(&self) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in fs::read_dir(&self.path)? {
+            // A name that is not UTF-8 is not one of the log's.
+            if let Ok(name) = entry?.file_name().into_string() {
+                names.push(name);
+            }
+        }
+        Ok(names)
+    }
+
+    fn create(&self, name: &str) -> io::Result<File> {
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(self.path.join(name))?;
+        forbid_copy_on_write(&file);
+        Ok(file)
+    }
+
+    fn open(&self, name: &str, access: Access) -> io::Result<File> {
+        OpenOptions::new().read(true).write(access == Access::ReadWrite).open(self.path.join(name))
+    }
+
+    fn file_bytes(&self, file: &File) -> io::Result<u64> {
+        Ok(file.metadata()?.len())
+    }
+
+    fn reserve(&self, file: &File, bytes: u64) -> io::Result<()> {
+        match rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes)) {
+            Ok(()) => Ok(()),
+            // Not every file system can reserve; really written zeros hold their place everywhere.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => write_zeros(file, bytes),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    fn read_at(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            let at = offset.checked_add(filled as u64).ok_or(io::ErrorKind::InvalidInput)?;
+            match file.read_at(&mut buffer[filled..], at) {
+                Ok(0) => break,
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(filled)
+    }
+
+    fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+        file.write_all_at(bytes, offset)
+    }
+
+    fn sync(&self, file: &File) -> io::Result<()> {
+        file.sync_all()
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path.join(from), self.path.join(to))
+    }
+
+    fn unlink(&self, name: &str) -> io::Result<()> {
+        fs::remove_file(self.path.join(name))
+    }
+
+    fn sync_directory(&self) -> io::Result<()> {
+        self.directory.sync_all()
+    }
+}
+
+/// Writes zeros from the start of an empty file.
+fn write_zeros(mut file: &File, bytes: u64) -> io::Result<()> {
+    const STEP: usize = 64 * BLOCK_BYTES as usize;
+    let zeros = vec![0; STEP];
+    let mut left = bytes;
+    while left > 0 {
+        let step = left.min(STEP as u64);
+        let step_len = usize::try_from(step).unwrap_or(STEP);
+        file.write_all(&zeros[..step_len])?;
+        left -= step;
+    }
+    Ok(())
+}
+
+/// Asks btrfs to overwrite in place, which must be done while the file is empty: only then does overwriting a reserved
+/// block need no space. Refused by file systems that always do, which is fine.
+fn forbid_copy_on_write(file: &File) {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Ok(flags) = rustix::fs::ioctl_getflags(file) {
+        use rustix::fs::{IFlags, fstatfs};
+        const BTRFS_SUPER_MAGIC: i64 = 0x9123_683e;
+        if fstatfs(file).is_ok_and(|stat| i64::from(stat.f_type) == BTRFS_SUPER_MAGIC) {
+            let _ = rustix::fs::ioctl_setflags(file, flags | IFlags::NOCOW);
+        }
+    }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = file;
+}
+
+/// The lock on a directory: `flock` on its `LOCK` file, so the kernel releases it when the process dies.
+#[derive(Debug)]
+struct DirectoryLock {
+    file: File,
+    /// The process that took the lock. A forked child shares the open file description and must not unlock it.
+    process: u32,
+}
+
+impl Drop for DirectoryLock {
+    fn drop(&mut self) {
+        if self.process == std::process::id() {
+            let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+        }
+    }
+}
