@@ -1,8 +1,8 @@
 //! A group header, a record header, and the records of a verified group.
 
 use super::{
-    GROUP_BYTES_MAX, GROUP_HEADER_BYTES, RECORD_BYTES_LIMIT, RECORD_HEADER_BYTES, header_seed, pad8, u32_at,
-    u64_at,
+    GROUP_BYTES_MAX, GROUP_HEADER_BYTES, RECORD_BYTES_LIMIT, RECORD_HEADER_BYTES, header_seed, pad8,
+    record_bytes, u32_at, u64_at,
 };
 use crate::Lsn;
 
@@ -77,12 +77,17 @@ impl GroupHeader {
         crc
     }
 
+    /// True when the bytes start like a header of the segment with this id. Nothing is verified: a quick look before
+    /// the checksum is worth computing.
+    pub(crate) fn begins(bytes: &[u8], segment_id: u64) -> bool {
+        bytes.len() >= GROUP_HEADER_BYTES as usize
+            && u32_at(bytes, 0) == MAGIC
+            && u64_at(bytes, 8) == segment_id
+    }
+
     /// Reads and verifies a header of the segment with this id. Nothing about the records is known yet.
     pub(crate) fn decode(bytes: &[u8], segment_id: u64) -> Option<Self> {
-        if bytes.len() < GROUP_HEADER_BYTES as usize
-            || u32_at(bytes, 0) != MAGIC
-            || u64_at(bytes, 8) != segment_id
-        {
+        if !Self::begins(bytes, segment_id) {
             return None;
         }
         let crc = u32_at(bytes, CRC_OFFSET);
@@ -163,7 +168,7 @@ impl RecordHeader {
         bytes
     }
 
-    pub(super) fn decode(bytes: &[u8]) -> Self {
+    pub(crate) fn decode(bytes: &[u8]) -> Self {
         let length = u32_at(bytes, 0);
         RecordHeader {
             payload_bytes: length & !ENDS_BATCH,
@@ -186,6 +191,16 @@ impl RecordHeader {
     }
 }
 
+/// The first record of what is left of a group's body: its header, its payload, and how many bytes it takes with its
+/// padding. Nothing is verified but that it fits.
+pub(crate) fn first_record(body: &[u8]) -> Option<(RecordHeader, &[u8], usize)> {
+    let (header_bytes, rest) = body.split_at_checked(RECORD_HEADER_BYTES as usize)?;
+    let header = RecordHeader::decode(header_bytes);
+    let payload = rest.get(..usize::try_from(header.payload_bytes()).ok()?)?;
+    let taken = usize::try_from(record_bytes(header.payload_bytes())).ok()?;
+    (taken <= body.len()).then_some((header, payload, taken))
+}
+
 /// The records of a group whose body has passed [`GroupCheck`](super::GroupCheck), in order.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct VerifiedRecords<'a> {
@@ -206,12 +221,9 @@ impl<'a> Iterator for VerifiedRecords<'a> {
         if self.left == 0 {
             return None;
         }
-        let (header_bytes, rest) = self.body.split_at_checked(RECORD_HEADER_BYTES as usize)?;
-        let header = RecordHeader::decode(header_bytes);
-        let padded = usize::try_from(pad8(header.payload_bytes())).ok()?;
-        let (padded_payload, rest) = rest.split_at_checked(padded)?;
-        self.body = rest;
+        let (header, payload, taken) = first_record(self.body)?;
+        self.body = &self.body[taken..];
         self.left -= 1;
-        Some((header, &padded_payload[..usize::try_from(header.payload_bytes()).ok()?]))
+        Some((header, payload))
     }
 }
