@@ -1,11 +1,15 @@
 //! One file of the log: its name, its header, its descriptions. Through [`Disk`] only.
 
+mod read;
 mod store;
+mod succession;
 
 use std::fs::File;
 use std::path::PathBuf;
 
+pub(crate) use read::{Checked, GroupReader, LargeGroup, Payload, WINDOW_BYTES, read_at};
 pub(crate) use store::{Pace, Provided, SegmentStore};
+pub(crate) use succession::Succession;
 
 use crate::Lsn;
 use crate::disk::{Access, Disk};
