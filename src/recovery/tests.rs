@@ -1,0 +1,81 @@
+//! Recovery on real files.
+
+pub(crate) mod image;
+
+mod rows;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use self::image::Image;
+use super::{Recovered, recover};
+use crate::Lsn;
+use crate::disk::{Access, Disk, RealDisk};
+use crate::error::{Error, Result};
+use crate::reader::{Replay, segments_from};
+use crate::segment::{Segment, list_segments};
+
+/// A persist that recovery asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Persisted {
+    number: u64,
+    offset: u64,
+    bytes: Vec<u8>,
+}
+
+/// A log in a directory, opened as an open for writing does.
+struct Opened {
+    disk: Arc<dyn Disk>,
+    recovered: Recovered,
+    persisted: Vec<Persisted>,
+}
+
+fn open_directory(path: &Path) -> Result<Opened> {
+    let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(path).unwrap());
+    let segments = list_segments(&*disk)?
+        .into_iter()
+        .map(|number| Segment::open(&*disk, number, Access::ReadWrite, 1).map(Arc::new))
+        .collect::<Result<_>>()?;
+    let mut persisted = Vec::new();
+    let recovered = recover(&*disk, segments, &mut |segment, offset, bytes| {
+        disk.write_at(segment.reading(), bytes, offset).unwrap();
+        persisted.push(Persisted { number: segment.number, offset, bytes: bytes.to_vec() });
+        Ok(())
+    })?;
+    Ok(Opened { disk, recovered, persisted })
+}
+
+impl Opened {
+    fn replay_from(&self, first: Lsn) -> Replay {
+        let segments = segments_from(&self.recovered.segments, first);
+        Replay::over(Arc::clone(&self.disk), segments, first, self.recovered.report.last)
+    }
+
+    fn records(&self) -> Result<Vec<Vec<u8>>> {
+        self.replay_from(self.recovered.report.oldest)
+            .map(|record| record.map(|record| record.payload))
+            .collect()
+    }
+}
+
+/// Writes the image to a directory and opens it.
+fn open(image: &Image) -> Result<Opened> {
+    let dir = tempfile::tempdir().unwrap();
+    image.write_to(dir.path());
+    open_directory(dir.path())
+}
+
+/// What an open of the image, and the replay after it, return.
+fn records_of(image: &Image) -> Result<Vec<Vec<u8>>> {
+    open(image)?.records()
+}
+
+/// The file number, offset and LSN of a refusal because of damage.
+fn refused_at(result: Result<Opened>) -> (String, u64, u64) {
+    match result.map(|opened| opened.recovered).unwrap_err() {
+        Error::Corrupt { segment, offset, lsn, .. } => {
+            (segment.file_name().unwrap().to_str().unwrap().to_owned(), offset, lsn.get())
+        }
+        other => panic!("not a refusal because of damage: {other}"),
+    }
+}
