@@ -9,7 +9,7 @@ mod group;
 mod segment_header;
 
 pub(crate) use check::{Flaw, GroupCheck, records_crc};
-pub(crate) use group::{GroupFlags, GroupHeader, RecordHeader, VerifiedRecords, first_record};
+pub(crate) use group::{GroupFlags, GroupHeader, RecordHeader, first_record};
 pub(crate) use segment_header::{SegmentHeader, SegmentHeaderFlaw};
 
 /// The version of the format that this build reads and writes.

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 pub(crate) use read::{Checked, GroupReader, LargeGroup, Payload, WINDOW_BYTES, read_at};
-pub(crate) use store::{Pace, Provided, SegmentStore};
+pub(crate) use store::{Fill, Pace, Removed, SEGMENT_BYTES_MIN, SegmentStore, StoreFailure, StoreResult};
 pub(crate) use succession::Succession;
 
 use crate::Lsn;

@@ -1,8 +1,8 @@
 //! A group header, a record header, and the records of a verified group.
 
 use super::{
-    GROUP_BYTES_MAX, GROUP_HEADER_BYTES, RECORD_BYTES_LIMIT, RECORD_HEADER_BYTES, header_seed, pad8,
-    record_bytes, u32_at, u64_at,
+    GROUP_BYTES_MAX, GROUP_HEADER_BYTES, RECORD_BYTES_LIMIT, RECORD_HEADER_BYTES, header_seed, record_bytes,
+    u32_at, u64_at,
 };
 use crate::Lsn;
 
@@ -160,6 +160,11 @@ impl RecordHeader {
         RecordHeader { payload_bytes, ends_batch, payload_crc: crc32fast::hash(payload) }
     }
 
+    /// The same record as the last of its batch.
+    pub(crate) fn ending_batch(self) -> Self {
+        RecordHeader { ends_batch: true, ..self }
+    }
+
     pub(crate) fn encode(self) -> [u8; RECORD_HEADER_BYTES as usize] {
         let mut bytes = [0; RECORD_HEADER_BYTES as usize];
         let length = self.payload_bytes | if self.ends_batch { ENDS_BATCH } else { 0 };
@@ -199,31 +204,4 @@ pub(crate) fn first_record(body: &[u8]) -> Option<(RecordHeader, &[u8], usize)> 
     let payload = rest.get(..usize::try_from(header.payload_bytes()).ok()?)?;
     let taken = usize::try_from(record_bytes(header.payload_bytes())).ok()?;
     (taken <= body.len()).then_some((header, payload, taken))
-}
-
-/// The records of a group whose body has passed [`GroupCheck`](super::GroupCheck), in order.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct VerifiedRecords<'a> {
-    body: &'a [u8],
-    left: u32,
-}
-
-impl<'a> VerifiedRecords<'a> {
-    pub(crate) fn new(header: &GroupHeader, body: &'a [u8]) -> Self {
-        VerifiedRecords { body, left: header.record_count }
-    }
-}
-
-impl<'a> Iterator for VerifiedRecords<'a> {
-    type Item = (RecordHeader, &'a [u8]);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.left == 0 {
-            return None;
-        }
-        let (header, payload, taken) = first_record(self.body)?;
-        self.body = &self.body[taken..];
-        self.left -= 1;
-        Some((header, payload))
-    }
 }

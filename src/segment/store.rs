@@ -1,7 +1,340 @@
-//! stub to be replaced
+//! Files ahead of need: preparing, recycling, the spare, and removal after a trim.
+//!
+//! A file gets a segment's name only when its header is stable, and the name counts only after its own directory sync.
+//! A removed file is never rewritten before the directory sync that makes its removal stable: its old name could come
+//! back over the new bytes.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Instant;
+
+use super::{Segment, segment_name};
+use crate::disk::{Access, Disk};
+use crate::error::Error;
+use crate::frame::{BLOCK_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::ids::Ids;
+
+/// The smallest segment there may be, in bytes; also the size the spare is made with.
+pub(crate) const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
+
+const SPARE: &str = "spare.tmp";
+const SPARE_BEING_MADE: &str = "new-spare.tmp";
+const NEXT: &str = "next.tmp";
+const REPLACEMENT: &str = "replacement.tmp";
+const RECYCLED_PREFIX: &str = "recycled-";
+const TEMPORARY_SUFFIX: &str = ".tmp";
+
+/// How much is zero-filled with one write, and between two syncs: small steps, so that a barrier of the commit path never
+/// queues behind a whole segment of dirty pages.
+const FILL_STEP_BYTES: usize = 256 * 1024;
+const FILL_SYNC_BYTES: u64 = 1024 * 1024;
+
+/// What kept the store from doing its work.
 #[derive(Debug)]
-pub(crate) struct Pace;
+pub(crate) enum StoreFailure {
+    /// No space for a file of so many bytes. Nothing was changed.
+    Full { needed_bytes: u64 },
+    /// A call failed before anything that matters was changed: the log goes on.
+    Harmless(Error),
+    /// A write, a sync or a change of names failed: the log must be poisoned.
+    Final(Error),
+}
+
+/// The result of a store operation.
+pub(crate) type StoreResult<T> = Result<T, StoreFailure>;
+
+/// What a removed segment's file became.
 #[derive(Debug)]
-pub(crate) struct Provided;
+pub(crate) enum Removed {
+    /// The spare, which was missing.
+    Spare,
+    /// The prepared next segment, which was missing.
+    Next(Segment),
+    /// Kept for a later segment, or given back to the file system.
+    Gone,
+}
+
+/// How fast to zero-fill, shared with those who wait for the file.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// How many threads wait for the store. While there are any, filling does not pause. Written by the waiters.
+    pub(crate) hurried: AtomicUsize,
+    /// Set once, by close: filling ends at the next step.
+    pub(crate) stopped: AtomicBool,
+}
+
+impl Pace {
+    /// Leaves the device to the commit path for as long as the last step kept it; false when filling must end.
+    fn rest_after(&self, step: Instant) -> bool {
+        if self.stopped.load(Ordering::Relaxed) {
+            return false;
+        }
+        if self.hurried.load(Ordering::Relaxed) == 0 {
+            std::thread::sleep(step.elapsed());
+        }
+        true
+    }
+}
+
+/// How the blocks of a new file are provided.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fill<'a> {
+    /// Only reserved: at once, but the first write to a block costs the file system more.
+    Reserve,
+    /// Really written, in small steps.
+    Zeros(&'a Pace),
+}
+
+/// The files of a log's directory besides the segments in use. One thread at a time works with it.
 #[derive(Debug)]
-pub(crate) struct SegmentStore;
+pub(crate) struct SegmentStore {
+    disk: Arc<dyn Disk>,
+    ids: Ids,
+    /// Size of an ordinary segment.
+    segment_bytes: u64,
+    /// Open file descriptions per segment: one for each barrier that may be in flight.
+    descriptions: usize,
+    /// How many removed files may be kept besides the spare and the next segment.
+    recycle_limit: usize,
+    /// The spare's length, where there is one.
+    spare_bytes: Option<u64>,
+    /// Removed files of an ordinary segment's size whose new names are stable.
+    recycled: Vec<String>,
+    recycled_names: u64,
+}
+
+impl SegmentStore {
+    /// Removes what an interrupted preparation left, keeps the spare, and makes all names stable: a name that a killed
+    /// process has left may not be on disk yet.
+    pub(crate) fn open(
+        disk: Arc<dyn Disk>,
+        ids: Ids,
+        segment_bytes: u64,
+        descriptions: usize,
+        recycle_limit: usize,
+    ) -> Result<Self, Error> {
+        let mut store = SegmentStore {
+            disk,
+            ids,
+            segment_bytes,
+            descriptions,
+            recycle_limit,
+            spare_bytes: None,
+            recycled: Vec::new(),
+            recycled_names: 0,
+        };
+        for name in store.disk.list().map_err(|source| store.error("list", None, source))? {
+            if is_leftover(&name) {
+                store.disk.unlink(&name).map_err(|source| store.error("remove", Some(&name), source))?;
+            } else if name == SPARE {
+                store.spare_bytes = Some(store.length_of(SPARE)?);
+            }
+        }
+        store.sync_directory()?;
+        Ok(store)
+    }
+
+    pub(crate) fn next_id(&self) -> Result<u64, Error> {
+        self.ids.next().map_err(|source| self.error("draw a random id for", None, source))
+    }
+
+    pub(crate) fn spare_bytes(&self) -> Option<u64> {
+        self.spare_bytes
+    }
+
+    /// Makes the spare where it is missing; false where there is no room for it.
+    pub(crate) fn ensure_spare(&mut self) -> StoreResult<bool> {
+        // A reservation that was never synced may have been lost with the power: the name is there, the space is not.
+        if self.spare_bytes.is_some_and(|bytes| bytes < SEGMENT_BYTES_MIN) {
+            self.disk.unlink(SPARE).map_err(|source| self.last("remove", SPARE, source))?;
+            self.spare_bytes = None;
+        }
+        if self.spare_bytes.is_some() {
+            return Ok(true);
+        }
+        let file = match self.create_reserved(SPARE_BEING_MADE, SEGMENT_BYTES_MIN) {
+            Ok(file) => file,
+            Err(StoreFailure::Full { .. }) => return Ok(false),
+            Err(failure) => return Err(failure),
+        };
+        self.disk.sync(&file).map_err(|source| self.last("sync", SPARE_BEING_MADE, source))?;
+        self.rename(SPARE_BEING_MADE, SPARE)?;
+        self.spare_bytes = Some(SEGMENT_BYTES_MIN);
+        Ok(true)
+    }
+
+    /// Makes segment `number`, from a recycled file where one fits.
+    pub(crate) fn prepare(
+        &mut self,
+        number: u64,
+        capacity_bytes: u64,
+        fill: Fill<'_>,
+    ) -> StoreResult<Segment> {
+        if capacity_bytes == self.segment_bytes
+            && let Some(name) = self.recycled.pop()
+        {
+            return self.name_segment(&name, number, capacity_bytes);
+        }
+        let file = self.create_reserved(NEXT, capacity_bytes)?;
+        if let Fill::Zeros(pace) = fill {
+            self.fill_with_zeros(&file, capacity_bytes, pace)?;
+        }
+        self.name_segment(NEXT, number, capacity_bytes)
+    }
+
+    /// Makes segment `number` from the spare, which is then missing. Needs no space.
+    pub(crate) fn prepare_from_spare(&mut self, number: u64) -> StoreResult<Option<Segment>> {
+        let Some(spare_bytes) = self.spare_bytes.take() else { return Ok(None) };
+        self.name_segment(SPARE, number, spare_bytes - spare_bytes % BLOCK_BYTES).map(Some)
+    }
+
+    /// Puts a larger file in the place of segment `number`, which holds no group and for which nothing is staged.
+    pub(crate) fn replace(&mut self, number: u64, capacity_bytes: u64) -> StoreResult<Segment> {
+        self.create_reserved(REPLACEMENT, capacity_bytes)?;
+        self.name_segment(REPLACEMENT, number, capacity_bytes)
+    }
+
+    /// Removes a segment: its file becomes the spare if that is missing, else segment `next_number` if one is asked for
+    /// and the size is right, else a recycled file if there may be one more; only then is it given back.
+    pub(crate) fn remove(&mut self, segment: Arc<Segment>, next_number: Option<u64>) -> StoreResult<Removed> {
+        let name = segment_name(segment.number);
+        let capacity_bytes = segment.capacity_bytes;
+        let ordinary = capacity_bytes == self.segment_bytes;
+        // A reader that still holds the segment keeps its bytes: such a file loses its name, but is not rewritten. No new
+        // reader can come, since the segment has left the log's list.
+        let unread = Arc::into_inner(segment).is_some();
+        if unread && self.spare_bytes.is_none() {
+            self.rename(&name, SPARE)?;
+            self.spare_bytes = Some(capacity_bytes);
+            return Ok(Removed::Spare);
+        }
+        if unread
+            && ordinary
+            && let Some(number) = next_number
+        {
+            self.rename(&name, NEXT)?;
+            return self.name_segment(NEXT, number, capacity_bytes).map(Removed::Next);
+        }
+        if unread && ordinary && self.recycled.len() < self.recycle_limit {
+            let kept = format!("{RECYCLED_PREFIX}{}{TEMPORARY_SUFFIX}", self.recycled_names);
+            self.recycled_names += 1;
+            self.rename(&name, &kept)?;
+            self.recycled.push(kept);
+            return Ok(Removed::Gone);
+        }
+        self.disk.unlink(&name).map_err(|source| self.last("remove", &name, source))?;
+        self.sync_directory().map_err(StoreFailure::Final)?;
+        Ok(Removed::Gone)
+    }
+
+    /// Gives a file without a segment's name a header of its own life, and then the name.
+    fn name_segment(&self, from: &str, number: u64, capacity_bytes: u64) -> StoreResult<Segment> {
+        let id = self.next_id().map_err(StoreFailure::Harmless)?;
+        let file =
+            self.disk.open(from, Access::ReadWrite).map_err(|source| self.last("open", from, source))?;
+        let header = SegmentHeader { number, capacity_bytes, id };
+        self.disk.write_at(&file, &header.encode(), 0).map_err(|source| self.last("write", from, source))?;
+        self.disk.sync(&file).map_err(|source| self.last("sync", from, source))?;
+        // The description that has synced is closed: barriers get their own.
+        drop(file);
+        self.rename(from, &segment_name(number))?;
+        Segment::open(&*self.disk, number, Access::ReadWrite, self.descriptions).map_err(StoreFailure::Final)
+    }
+
+    fn rename(&self, from: &str, to: &str) -> StoreResult<()> {
+        self.disk.rename(from, to).map_err(|source| self.last("rename", from, source))?;
+        self.sync_directory().map_err(StoreFailure::Final)
+    }
+
+    /// A new file with its space reserved. Leaves nothing behind where that fails.
+    fn create_reserved(&self, name: &str, bytes: u64) -> StoreResult<File> {
+        let full_or_harmless = |op, source| {
+            if Error::is_storage_full(&source) {
+                StoreFailure::Full { needed_bytes: bytes }
+            } else {
+                StoreFailure::Harmless(self.error(op, Some(name), source))
+            }
+        };
+        let file = match self.disk.create(name) {
+            // Left by an earlier attempt whose removal failed too.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                self.disk.unlink(name).and_then(|()| self.disk.create(name))
+            }
+            other => other,
+        }
+        .map_err(|source| full_or_harmless("create", source))?;
+        self.disk.reserve(&file, bytes).map_err(|source| {
+            let _ = self.disk.unlink(name);
+            full_or_harmless("reserve space for", source)
+        })?;
+        Ok(file)
+    }
+
+    fn fill_with_zeros(&self, file: &File, capacity_bytes: u64, pace: &Pace) -> StoreResult<()> {
+        let zeros = vec![0; FILL_STEP_BYTES];
+        let mut unsynced_bytes = 0;
+        let mut offset = SEGMENT_HEADER_BYTES;
+        while offset < capacity_bytes {
+            let started = Instant::now();
+            let step_bytes = (capacity_bytes - offset).min(FILL_STEP_BYTES as u64);
+            let step = &zeros[..usize::try_from(step_bytes).unwrap_or(FILL_STEP_BYTES)];
+            let written = self.disk.write_at(file, step, offset).and_then(|()| {
+                unsynced_bytes += step_bytes;
+                if unsynced_bytes < FILL_SYNC_BYTES {
+                    return Ok(());
+                }
+                unsynced_bytes = 0;
+                self.disk.sync(file)
+            });
+            if let Err(source) = written {
+                let _ = self.disk.unlink(NEXT);
+                // Where overwriting a reserved block needs space all the same, nothing has happened to the log yet.
+                return Err(if Error::is_storage_full(&source) {
+                    StoreFailure::Full { needed_bytes: capacity_bytes }
+                } else {
+                    self.last("fill with zeros", NEXT, source)
+                });
+            }
+            offset += step_bytes;
+            if !pace.rest_after(started) {
+                let _ = self.disk.unlink(NEXT);
+                return Err(StoreFailure::Harmless(Error::Closed));
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_directory(&self) -> Result<(), Error> {
+        self.disk.sync_directory().map_err(|source| self.error("sync directory", None, source))
+    }
+
+    fn length_of(&self, name: &str) -> Result<u64, Error> {
+        self.disk
+            .open(name, Access::Read)
+            .and_then(|file| self.disk.file_bytes(&file))
+            .map_err(|source| self.error("read the length of", Some(name), source))
+    }
+
+    fn error(&self, op: &'static str, name: Option<&str>, source: io::Error) -> Error {
+        let path: PathBuf =
+            name.map_or_else(|| self.disk.path().to_owned(), |name| self.disk.path().join(name));
+        Error::io(op, path, source)
+    }
+
+    /// A failure after which the log must be poisoned.
+    fn last(&self, op: &'static str, name: &str, source: io::Error) -> StoreFailure {
+        StoreFailure::Final(self.error(op, Some(name), source))
+    }
+}
+
+/// Whether the name is one this store gives to files it is still working on. Foreign files are never touched.
+fn is_leftover(name: &str) -> bool {
+    let numbered = name
+        .strip_prefix(RECYCLED_PREFIX)
+        .and_then(|rest| rest.strip_suffix(TEMPORARY_SUFFIX))
+        .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
+    numbered || [SPARE_BEING_MADE, NEXT, REPLACEMENT].contains(&name)
+}

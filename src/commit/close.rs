@@ -1,0 +1,45 @@
+//! The end of a log's session: everything staged is led, vouched for, and answered.
+
+use std::sync::PoisonError;
+
+use super::lead::{Commit, Phase};
+use crate::error::Result;
+
+impl Commit {
+    /// Stages no more, makes durable what is staged, and vouches for it. Later and concurrent calls get the first one's
+    /// answer. The caller releases the directory's lock afterwards, also after an error.
+    pub(crate) fn close(&self) -> Result<()> {
+        self.check_process()?;
+        let mut state = self.lock();
+        loop {
+            match &state.phase {
+                Phase::Open => break,
+                Phase::Closing => state = self.progress(state),
+                Phase::Closed(result) => {
+                    let result = result.clone();
+                    self.leave(state);
+                    return result;
+                }
+            }
+        }
+        state.phase = Phase::Closing;
+        state.note_progress();
+        while !state.ledger.is_idle() {
+            state = self.progress(state);
+        }
+        if state.ledger.poison().is_none() && state.ledger.is_unvouched() {
+            state = self.write_empty(state, false, true);
+        }
+        let result = state.ledger.poison().cloned().map_or(Ok(()), Err);
+        self.leave(state);
+
+        self.preparer.stop();
+        // Whoever works with the files still ends before the lock on the directory can be released.
+        drop(self.files.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut state = self.lock();
+        state.phase = Phase::Closed(result.clone());
+        state.note_progress();
+        self.leave(state);
+        result
+    }
+}

@@ -1,0 +1,252 @@
+//! Files ahead of need, by a thread that never touches the path from record to ack, and on demand by the caller that has
+//! no room.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+
+use super::lead::{Commit, Phase, StateGuard};
+use super::ledger::{Admission, FileNeed, SegmentNote};
+use crate::error::{Error, Result};
+use crate::segment::{Fill, Pace, Segment, SegmentStore, StoreFailure, StoreResult};
+
+/// Enough for a thread that only calls the system.
+const PREPARER_STACK_BYTES: usize = 256 * 1024;
+
+/// What the preparer is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Request {
+    /// The next segment, zero-filled in the background.
+    Ahead,
+    /// Whatever an item of this size needs, for a caller that does not wait.
+    For { item_bytes: u64 },
+}
+
+/// The thread that prepares files ahead of need; started when it is first needed.
+#[derive(Debug, Default)]
+pub(super) struct Preparer {
+    pace: Pace,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Preparer {
+    fn thread(&self) -> MutexGuard<'_, Option<JoinHandle<()>>> {
+        self.thread.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the thread. A file it works on is left half-made under a temporary name, or removed.
+    pub(super) fn stop(&self) {
+        self.pace.stopped.store(true, Ordering::Relaxed);
+        let thread = self.thread().take();
+        if let Some(thread) = thread {
+            thread.thread().unpark();
+            // It has nothing to report: what it could not do is done again at rotation.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Commit {
+    /// Starts the preparer, or tells it to look for a request. False where no thread can start: files are then made on
+    /// demand.
+    pub(super) fn wake_preparer(&self) -> bool {
+        let mut thread = self.preparer.thread();
+        if self.preparer.pace.stopped.load(Ordering::Relaxed) {
+            return true;
+        }
+        if let Some(thread) = &*thread {
+            thread.thread().unpark();
+            return true;
+        }
+        let Some(commit) = self.this.upgrade() else { return true };
+        let started = thread::Builder::new()
+            .name("wo-wal-prepare".to_owned())
+            .stack_size(PREPARER_STACK_BYTES)
+            .spawn(move || commit.prepare_until_stopped());
+        match started {
+            Ok(handle) => {
+                *thread = Some(handle);
+                true
+            }
+            Err(error) => {
+                log::warn!("no thread for preparing segments ahead, they are made at rotation: {error}");
+                false
+            }
+        }
+    }
+
+    fn prepare_until_stopped(&self) {
+        while !self.preparer.pace.stopped.load(Ordering::Relaxed) {
+            let request = self.lock().request.take();
+            match request {
+                None => thread::park(),
+                Some(Request::Ahead) => self.prepare_ahead(),
+                Some(Request::For { item_bytes }) => self.provide_for_absent(item_bytes),
+            }
+        }
+    }
+
+    /// Does on the calling thread what the preparer was asked for.
+    pub(super) fn serve_request(&self) {
+        let request = self.lock().request.take();
+        if let Some(Request::For { item_bytes }) = request {
+            self.provide_for_absent(item_bytes);
+        }
+    }
+
+    fn provide_for_absent(&self, item_bytes: u64) {
+        if let Err(error) = self.provide(item_bytes) {
+            self.lock().request_failure = Some(error);
+        }
+    }
+
+    /// Makes the next segment while the active one is being filled.
+    fn prepare_ahead(&self) {
+        let mut files = self.lock_files();
+        let state = self.lock();
+        let wanted = state.check_open().ok().and_then(|()| state.ledger.wants_next());
+        let segment_bytes = state.ledger.limits().segment_bytes;
+        self.leave(state);
+        let Some(number) = wanted else { return };
+        match files.prepare(number, segment_bytes, Fill::Zeros(&self.preparer.pace)) {
+            Ok(segment) => {
+                let mut state = self.lock();
+                state.add_next(segment);
+                self.leave(state);
+            }
+            // Whoever needs the segment tries again and gets the answer.
+            Err(StoreFailure::Full { .. } | StoreFailure::Harmless(_)) => {}
+            Err(StoreFailure::Final(cause)) => {
+                let mut state = self.lock();
+                self.poison(&mut state, cause);
+                self.leave(state);
+            }
+        }
+    }
+
+    /// Provides the file that an item of this size needs. When it returns Ok, the item is to be admitted again.
+    pub(super) fn provide(&self, item_bytes: u64) -> Result<()> {
+        let files = self.lock_files_in_a_hurry();
+        let state = self.lock();
+        if let Err(error) = state.check_open() {
+            self.leave(state);
+            return Err(error);
+        }
+        // Another caller, or the preparer, may have provided it meanwhile.
+        let Admission::Needs(need) = state.ledger.admit(item_bytes) else {
+            self.leave(state);
+            return Ok(());
+        };
+        match need {
+            FileNeed::Spare => self.provide_spare(files, state),
+            FileNeed::Next { number, capacity_bytes } => {
+                self.provide_next(files, state, number, capacity_bytes)
+            }
+            FileNeed::Larger { number, capacity_bytes } => {
+                self.provide_larger(files, state, number, capacity_bytes)
+            }
+        }
+    }
+
+    fn provide_spare(&self, mut files: MutexGuard<'_, SegmentStore>, state: StateGuard<'_>) -> Result<()> {
+        self.leave(state);
+        let made = files.ensure_spare();
+        let mut state = self.lock();
+        let made = self.accept(&mut state, made);
+        let result = made.and_then(|made| {
+            state.ledger.set_spare(made);
+            let needed_bytes = crate::segment::SEGMENT_BYTES_MIN;
+            if made { Ok(()) } else { Err(Error::StorageFull { needed_bytes }) }
+        });
+        self.leave(state);
+        result
+    }
+
+    fn provide_next(
+        &self,
+        mut files: MutexGuard<'_, SegmentStore>,
+        state: StateGuard<'_>,
+        number: u64,
+        capacity_bytes: u64,
+    ) -> Result<()> {
+        self.leave(state);
+        let made = files.prepare(number, capacity_bytes, Fill::Reserve);
+        let mut state = self.lock();
+        let result = self.accept(&mut state, made).map(|segment| {
+            state.stats.inline_prepares += 1;
+            state.add_next(segment);
+        });
+        self.leave(state);
+        result
+    }
+
+    /// Replaces a segment that holds nothing. Nothing is admitted meanwhile: it could be staged for the old file.
+    fn provide_larger(
+        &self,
+        mut files: MutexGuard<'_, SegmentStore>,
+        mut state: StateGuard<'_>,
+        number: u64,
+        capacity_bytes: u64,
+    ) -> Result<()> {
+        state.ledger.set_replacing(true);
+        self.leave(state);
+        let made = files.replace(number, capacity_bytes);
+        let mut state = self.lock();
+        state.ledger.set_replacing(false);
+        state.note_progress();
+        let result = self.accept(&mut state, made).map(|segment| {
+            state.stats.inline_prepares += 1;
+            if let Some(index) = state.ledger.replace(note_of(&segment)) {
+                state.segments[index] = Arc::new(segment);
+            }
+        });
+        self.leave(state);
+        result
+    }
+
+    /// Turns a store's failure into the caller's error, and poisons the log where it must be.
+    pub(super) fn accept<T>(&self, state: &mut StateGuard<'_>, made: StoreResult<T>) -> Result<T> {
+        made.map_err(|failure| match failure {
+            StoreFailure::Full { needed_bytes } => Error::StorageFull { needed_bytes },
+            StoreFailure::Harmless(error) => error,
+            StoreFailure::Final(cause) => self.poison(state, cause),
+        })
+    }
+
+    /// Whoever prepares a file now does not pause: somebody waits.
+    pub(super) fn lock_files_in_a_hurry(&self) -> MutexGuard<'_, SegmentStore> {
+        self.preparer.pace.hurried.fetch_add(1, Ordering::Relaxed);
+        let files = self.lock_files();
+        self.preparer.pace.hurried.fetch_sub(1, Ordering::Relaxed);
+        files
+    }
+
+    fn lock_files(&self) -> MutexGuard<'_, SegmentStore> {
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl super::lead::State {
+    /// Adds the prepared next segment.
+    pub(super) fn add_next(&mut self, segment: Segment) {
+        self.ledger.add_next(note_of(&segment));
+        self.segments.push_back(Arc::new(segment));
+        self.note_progress();
+    }
+
+    pub(super) fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+}
+
+/// A segment that holds no group yet.
+fn note_of(segment: &Segment) -> SegmentNote {
+    SegmentNote {
+        number: segment.number,
+        id: segment.id,
+        capacity_bytes: segment.capacity_bytes,
+        first_lsn: None,
+        has_records: false,
+        stable: false,
+    }
+}

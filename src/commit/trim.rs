@@ -1,0 +1,148 @@
+//! Drops whole segments from the front. Needs no space, and leaves the log with room again.
+
+use std::sync::{Arc, MutexGuard};
+
+use super::lead::{Commit, StateGuard};
+use crate::Lsn;
+use crate::error::Result;
+use crate::segment::{Fill, Removed, Segment, SegmentStore, StoreFailure};
+
+/// What an idle log that was trimmed to its end needs next.
+enum IdleStep {
+    /// Nothing: the active segment holds no record, or the log is not idle.
+    Done,
+    /// The active segment holds records that are all trimmed: seal it and go on in the next one.
+    MoveOn,
+    /// The active segment holds nothing yet: an empty group lets the one before it go.
+    Anchor,
+}
+
+impl Commit {
+    /// Removes the segments whose records are all at or below `up_to`.
+    pub(crate) fn trim(&self, up_to: Lsn) -> Result<()> {
+        self.check_process()?;
+        let mut files = self.lock_files_in_a_hurry();
+        let mut state = self.lock();
+        if let Err(error) = state.check_open() {
+            self.leave(state);
+            return Err(error);
+        }
+        let up_to = up_to.min(state.ledger.durable_lsn());
+        loop {
+            state = self.remove_trimmed(state, &mut files, up_to)?;
+            match state.idle_step(up_to, files.spare_bytes()) {
+                IdleStep::Done => break,
+                IdleStep::Anchor => state = self.write_empty(state, false, false),
+                IdleStep::MoveOn => {
+                    state = self.ensure_next(state, &mut files)?;
+                    if state.ledger.next().is_none() {
+                        break;
+                    }
+                    // Making the file took time: somebody may have staged meanwhile.
+                    if matches!(state.idle_step(up_to, files.spare_bytes()), IdleStep::MoveOn) {
+                        state = self.write_empty(state, true, false);
+                    }
+                }
+            }
+            if let Some(poison) = state.ledger.poison().cloned() {
+                self.leave(state);
+                return Err(poison);
+            }
+        }
+        // There may be room now for a next segment that could not be had.
+        state.next_requested = false;
+        state.note_progress();
+        self.leave(state);
+        Ok(())
+    }
+
+    fn remove_trimmed<'a>(
+        &'a self,
+        mut state: StateGuard<'a>,
+        files: &mut MutexGuard<'_, SegmentStore>,
+        up_to: Lsn,
+    ) -> Result<StateGuard<'a>> {
+        while let Some(segment) = state.trim_oldest(up_to) {
+            let number = state.ledger.active().number + 1;
+            let next_number = state.ledger.next().is_none().then_some(number);
+            self.leave(state);
+            let removed = files.remove(segment, next_number);
+            state = self.lock();
+            match self.accept(&mut state, removed) {
+                Ok(Removed::Spare) => state.ledger.set_spare(true),
+                Ok(Removed::Next(segment)) => state.add_next(segment),
+                Ok(Removed::Gone) => {}
+                Err(error) => {
+                    self.leave(state);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(state)
+    }
+
+    /// A next segment for an idle log to move on into: the prepared one, a new one, or the spare. Without any of them the
+    /// log stays where it is.
+    fn ensure_next<'a>(
+        &'a self,
+        state: StateGuard<'a>,
+        files: &mut MutexGuard<'_, SegmentStore>,
+    ) -> Result<StateGuard<'a>> {
+        if state.ledger.next().is_some() {
+            return Ok(state);
+        }
+        let number = state.ledger.active().number + 1;
+        let segment_bytes = state.ledger.limits().segment_bytes;
+        self.leave(state);
+        let mut made = files.prepare_from_spare(number);
+        if let Ok(None) = made {
+            made = match files.prepare(number, segment_bytes, Fill::Reserve) {
+                Ok(segment) => Ok(Some(segment)),
+                Err(StoreFailure::Full { .. }) => Ok(None),
+                Err(failure) => Err(failure),
+            };
+        }
+        let mut state = self.lock();
+        state.ledger.set_spare(files.spare_bytes().is_some());
+        match self.accept(&mut state, made) {
+            Ok(Some(segment)) => state.add_next(segment),
+            Ok(None) => {}
+            Err(error) => {
+                self.leave(state);
+                return Err(error);
+            }
+        }
+        Ok(state)
+    }
+}
+
+impl super::lead::State {
+    fn trim_oldest(&mut self, up_to: Lsn) -> Option<Arc<Segment>> {
+        if self.ledger.trim_oldest(up_to) { self.segments.pop_front() } else { None }
+    }
+
+    fn idle_step(&self, up_to: Lsn, spare_bytes: Option<u64>) -> IdleStep {
+        let ledger = &self.ledger;
+        if !self.is_open() || ledger.poison().is_some() || !ledger.is_idle() || up_to < ledger.staged_lsn() {
+            return IdleStep::Done;
+        }
+        let active = ledger.active();
+        let has_groups = active.first_lsn.is_some();
+        // The other file it has, when there is just one: the small spare's file and the larger one change places again.
+        let other_bytes = match (ledger.next(), spare_bytes) {
+            (Some(next), None) => next.capacity_bytes,
+            (None, Some(spare_bytes)) => spare_bytes,
+            _ => 0,
+        };
+        let sits_in_small_file = has_groups
+            && active.capacity_bytes < ledger.limits().segment_bytes
+            && other_bytes > active.capacity_bytes;
+        if active.has_records || sits_in_small_file {
+            IdleStep::MoveOn
+        } else if has_groups || ledger.active_index() == 0 {
+            IdleStep::Done
+        } else {
+            IdleStep::Anchor
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Opening: lock, recover, make durable what will be served, and only then a handle.
+
+use std::collections::VecDeque;
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use super::{Handle, Wal};
+use crate::commit::{Commit, CommitParts, IN_FLIGHT_MAX, Ledger, Limits, SegmentNote, Start};
+use crate::disk::{Access, Disk, RealDisk};
+use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::recovery::{Recovered, RecoveredSegment, Recovery, recover};
+use crate::segment::{Fill, Segment, SegmentStore, StoreFailure, list_segments};
+use crate::selection::{Selection, Source};
+use crate::strategy::{Extent, Fsync, SyncStrategy};
+
+impl Wal {
+    pub(crate) fn open_with(options: Options, dir: &Path) -> Result<(Wal, Recovery)> {
+        let (strategy, selection) = select(&options);
+        let descriptions = strategy.max_in_flight().get().min(IN_FLIGHT_MAX);
+        let disk = match options.disk {
+            Some(disk) => disk,
+            None => {
+                Arc::new(RealDisk::create(dir).map_err(|source| Error::io("open directory", dir, source))?)
+            }
+        };
+        let locked = disk.lock().map_err(|source| Error::io("lock", disk.path().join("LOCK"), source))?;
+        let Some(lock) = locked else { return Err(Error::Locked { dir: disk.path().to_owned() }) };
+
+        let numbers = list_segments(&*disk)?;
+        let mut files = SegmentStore::open(
+            Arc::clone(&disk),
+            options.ids,
+            options.segment_bytes,
+            descriptions,
+            options.recycle_segments,
+        )?;
+        let segments = if numbers.is_empty() {
+            vec![Arc::new(create_first(&mut files, options.segment_bytes)?)]
+        } else {
+            open_segments(&*disk, &numbers)?
+        };
+        let mut recovered = recover(&*disk, segments, &mut |segment, offset, bytes| {
+            strategy
+                .persist(Extent::new(segment.slot(0).as_fd(), offset, bytes))
+                .map_err(|source| Error::io("make durable again", &segment.path, source))
+        })?;
+        reopen_for_barriers(&*disk, &mut recovered, descriptions)?;
+        let has_spare = files.ensure_spare().map_err(open_failure)?;
+
+        let limits = Limits {
+            staged_bytes: options.max_staged_bytes as u64,
+            segment_bytes: options.segment_bytes,
+            in_flight: descriptions,
+            own_block_per_group: options.own_block_per_group,
+        };
+        let start = Start {
+            segments: recovered.segments.iter().map(note_of).collect(),
+            active: recovered.active,
+            offset: recovered.offset,
+            chain: recovered.chain,
+            next_lsn: recovered.next_lsn,
+            unvouched: recovered.unvouched,
+            has_spare,
+            session_id: files.next_id()?,
+        };
+        let commit = Commit::new(CommitParts {
+            strategy,
+            on_failure: options.on_failure,
+            ledger: Ledger::new(limits, start),
+            segments: recovered.segments.into_iter().map(|found| found.segment).collect::<VecDeque<_>>(),
+            files,
+        });
+        log::info!(
+            "write-ahead log in {}: LSN {} to {}, barriers by {} ({})",
+            disk.path().display(),
+            recovered.report.oldest,
+            recovered.report.last,
+            selection.strategy,
+            selection.reason
+        );
+        let handle = Handle {
+            commit,
+            disk,
+            selection,
+            max_record_bytes: options.max_record_bytes,
+            max_batch_bytes: options.max_batch_bytes,
+            lock: Mutex::new(Some(lock)),
+        };
+        Ok((Wal { handle: Arc::new(handle) }, recovered.report))
+    }
+}
+
+fn select(options: &Options) -> (Arc<dyn SyncStrategy>, Selection) {
+    let (strategy, source, reason): (Arc<dyn SyncStrategy>, _, _) = match &options.strategy {
+        Some(strategy) => (Arc::clone(strategy), Source::Object, "the program passed it in"),
+        None => (Arc::new(Fsync::new()), Source::Auto, "it works everywhere, and this version has no other"),
+    };
+    let selection = Selection { strategy: strategy.name().to_owned(), source, reason: reason.to_owned() };
+    (strategy, selection)
+}
+
+/// A new log: the spare first, so that there is always a file for a trim to move on into, then segment 1.
+fn create_first(files: &mut SegmentStore, segment_bytes: u64) -> Result<Segment> {
+    if !files.ensure_spare().map_err(open_failure)? {
+        return Err(Error::StorageFull { needed_bytes: segment_bytes });
+    }
+    files.prepare(1, segment_bytes, Fill::Reserve).map_err(open_failure)
+}
+
+fn open_failure(failure: StoreFailure) -> Error {
+    match failure {
+        StoreFailure::Full { needed_bytes } => Error::StorageFull { needed_bytes },
+        StoreFailure::Harmless(error) | StoreFailure::Final(error) => error,
+    }
+}
+
+fn open_segments(disk: &dyn Disk, numbers: &[u64]) -> Result<Vec<Arc<Segment>>> {
+    numbers.iter().map(|&number| Segment::open(disk, number, Access::ReadWrite, 1).map(Arc::new)).collect()
+}
+
+/// Barriers go to the active segment and later ones, each slot through a description of its own. Those that recovery used
+/// may have heard of write-back errors, and are closed.
+fn reopen_for_barriers(disk: &dyn Disk, recovered: &mut Recovered, descriptions: usize) -> Result<()> {
+    for found in recovered.segments.iter_mut().skip(recovered.active) {
+        let number = found.segment.number;
+        found.segment = Arc::new(Segment::open(disk, number, Access::ReadWrite, descriptions)?);
+    }
+    Ok(())
+}
+
+fn note_of(found: &RecoveredSegment) -> SegmentNote {
+    SegmentNote {
+        number: found.segment.number,
+        id: found.segment.id,
+        capacity_bytes: found.segment.capacity_bytes,
+        first_lsn: found.first_lsn,
+        has_records: found.has_records,
+        stable: found.first_lsn.is_some(),
+    }
+}
