@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 
-use crate::frame::BLOCK_BYTES;
+use crate::frame::{BLOCK_BYTES, memory_bytes};
 
 /// What the log needs of a directory. Names are plain file names in it.
 ///
@@ -264,13 +264,12 @@ impl Disk for RealDisk {
 
 /// Writes zeros from the start of an empty file.
 fn write_zeros(mut file: &File, bytes: u64) -> io::Result<()> {
-    const STEP: usize = 64 * BLOCK_BYTES as usize;
+    const STEP: usize = 64 * memory_bytes(BLOCK_BYTES);
     let zeros = vec![0; STEP];
     let mut left = bytes;
     while left > 0 {
         let step = left.min(STEP as u64);
-        let step_len = usize::try_from(step).unwrap_or(STEP);
-        file.write_all(&zeros[..step_len])?;
+        file.write_all(&zeros[..memory_bytes(step)])?;
         left -= step;
     }
     Ok(())
@@ -282,8 +281,8 @@ fn forbid_copy_on_write(file: &File) {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     if let Ok(flags) = rustix::fs::ioctl_getflags(file) {
         use rustix::fs::{IFlags, fstatfs};
-        const BTRFS_SUPER_MAGIC: i64 = 0x9123_683e;
-        if fstatfs(file).is_ok_and(|stat| i64::from(stat.f_type) == BTRFS_SUPER_MAGIC) {
+        const BTRFS_SUPER_MAGIC: u64 = 0x9123_683e;
+        if fstatfs(file).is_ok_and(|stat| u64::try_from(stat.f_type) == Ok(BTRFS_SUPER_MAGIC)) {
             let _ = rustix::fs::ioctl_setflags(file, flags | IFlags::NOCOW);
         }
     }

@@ -27,6 +27,12 @@ pub(crate) const GROUP_BYTES_MAX: u64 = 0x7fff_f000;
 /// The largest payload that fits the length field of a record beside its flag, and more than any option allows.
 pub(crate) const RECORD_BYTES_LIMIT: u32 = 1 << 30;
 
+/// A length as one in memory. The crate is for 64-bit targets, which `lib.rs` enforces.
+#[allow(clippy::cast_possible_truncation, reason = "usize is 64 bits wide")]
+pub(crate) const fn memory_bytes(bytes: u64) -> usize {
+    bytes as usize
+}
+
 /// `bytes` rounded up to the alignment of everything in a segment.
 pub(crate) const fn pad8(bytes: u64) -> u64 {
     bytes.next_multiple_of(8)

@@ -37,6 +37,9 @@
 //! `docs/format.md`.
 
 mod commit;
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("wo-wal is for 64-bit targets: files and offsets are larger than 32 bits");
+
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod disk;

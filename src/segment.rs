@@ -14,7 +14,7 @@ pub(crate) use succession::Succession;
 use crate::Lsn;
 use crate::disk::{Access, Disk};
 use crate::error::{Error, Result};
-use crate::frame::{SEGMENT_HEADER_BYTES, SegmentHeader, SegmentHeaderFlaw};
+use crate::frame::{SEGMENT_HEADER_BYTES, SegmentHeader, SegmentHeaderFlaw, memory_bytes};
 
 const EXTENSION: &str = ".wal";
 const NUMBER_DIGITS: usize = 20;
@@ -85,7 +85,7 @@ impl Segment {
 /// Reads and verifies the header of the file that has segment `number`'s name. The header was stable before the file got
 /// that name, so one that does not verify is damage, always.
 fn read_header(disk: &dyn Disk, file: &File, number: u64, path: &std::path::Path) -> Result<SegmentHeader> {
-    let mut block = [0; SEGMENT_HEADER_BYTES as usize];
+    let mut block = [0; memory_bytes(SEGMENT_HEADER_BYTES)];
     let read = disk.read_at(file, &mut block, 0).map_err(|source| Error::io("read", path, source))?;
     let corrupt = |what| Error::Corrupt { segment: path.to_owned(), offset: 0, lsn: Lsn::ZERO, what };
     let header = SegmentHeader::decode(&block[..read]).map_err(|flaw| match flaw {

@@ -2,7 +2,7 @@
 
 use super::ledger::GroupBuffer;
 use crate::error::{Error, Result};
-use crate::frame::{RecordHeader, encode_record, record_bytes};
+use crate::frame::{RecordHeader, encode_record, memory_bytes, record_bytes};
 
 /// One caller's atomic unit, with its payload checksums computed.
 #[derive(Debug)]
@@ -56,7 +56,7 @@ pub(crate) struct EncodedBatch {
 }
 
 /// The header bytes of a record.
-const HEADER_BYTES: usize = crate::frame::RECORD_HEADER_BYTES as usize;
+const HEADER_BYTES: usize = memory_bytes(crate::frame::RECORD_HEADER_BYTES);
 
 impl EncodedBatch {
     /// Encodes the caller's records. Runs the caller's iterator, so never under a lock.

@@ -99,8 +99,7 @@ pub(super) struct GroupEvents([Event; GROUP_EVENTS]);
 
 impl GroupEvents {
     pub(super) fn of(&self, number: GroupNumber) -> &Event {
-        // The remainder is below the length, so it fits.
-        &self.0[(number % GROUP_EVENTS as u64) as usize]
+        &self.0[crate::frame::memory_bytes(number % GROUP_EVENTS as u64)]
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = &Event> {

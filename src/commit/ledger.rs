@@ -6,7 +6,7 @@ use super::Item;
 use crate::Lsn;
 use crate::error::Error;
 use crate::frame::{
-    BLOCK_BYTES, GROUP_HEADER_BYTES, GroupFlags, GroupHeader, SEGMENT_HEADER_BYTES, records_crc,
+    BLOCK_BYTES, GROUP_HEADER_BYTES, GroupFlags, GroupHeader, SEGMENT_HEADER_BYTES, memory_bytes, records_crc,
 };
 
 /// A group's place in the order of groups, counted from the open.
@@ -67,7 +67,7 @@ pub(crate) struct GroupBuffer {
 impl GroupBuffer {
     fn clear(&mut self) {
         self.bytes.clear();
-        self.bytes.resize(GROUP_HEADER_BYTES as usize, 0);
+        self.bytes.resize(memory_bytes(GROUP_HEADER_BYTES), 0);
         self.record_headers.clear();
     }
 }
@@ -152,6 +152,7 @@ pub(crate) struct Settled {
 
 /// The state of the log's end.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "five independent facts; no two of them make one state")]
 pub(crate) struct Ledger {
     limits: Limits,
     session_id: u64,

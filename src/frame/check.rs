@@ -1,6 +1,6 @@
 //! Verifies the body of a group, in pieces or whole, in constant memory.
 
-use super::{BLOCK_BYTES, GroupHeader, RECORD_HEADER_BYTES, RecordHeader, header_seed, pad8};
+use super::{BLOCK_BYTES, GroupHeader, RECORD_HEADER_BYTES, RecordHeader, header_seed, memory_bytes, pad8};
 
 /// How many bytes of record headers are gathered before they are checksummed together: one by one, the call costs more
 /// than the checksum.
@@ -88,7 +88,7 @@ impl GroupCheck {
     /// A record header, and its payload where it ends in this piece.
     fn start_record<'a>(&mut self, piece: &'a [u8]) -> Result<&'a [u8], Flaw> {
         let (header_bytes, rest) =
-            piece.split_at_checked(RECORD_HEADER_BYTES as usize).ok_or("cut record header")?;
+            piece.split_at_checked(memory_bytes(RECORD_HEADER_BYTES)).ok_or("cut record header")?;
         self.left_records -= 1;
         self.gather(header_bytes);
         let header = RecordHeader::decode(header_bytes);
@@ -152,17 +152,16 @@ impl GroupCheck {
             return Err("the group ends inside a batch");
         }
         self.headers.update(&self.gathered[..self.gathered_bytes]);
-        if self.headers.finalize() != self.records_crc { Err("record header checksum") } else { Ok(()) }
+        if self.headers.finalize() == self.records_crc { Ok(()) } else { Err("record header checksum") }
     }
 }
 
 fn padding_bytes(header: RecordHeader) -> usize {
-    // Below 8, so it fits.
-    (pad8(header.payload_bytes()) - header.payload_bytes()) as usize
+    memory_bytes(pad8(header.payload_bytes()) - header.payload_bytes())
 }
 
 const _: () =
-    assert!(GATHERED_BYTES.is_multiple_of(RECORD_HEADER_BYTES as usize), "a header is gathered whole");
+    assert!(GATHERED_BYTES.is_multiple_of(memory_bytes(RECORD_HEADER_BYTES)), "a header is gathered whole");
 const _: () = assert!(BLOCK_BYTES.is_multiple_of(8));
 
 /// The checksum over the record headers of a group, from the headers as they stand in it, one after the other.

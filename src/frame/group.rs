@@ -1,8 +1,8 @@
 //! A group header, a record header, and the records of a verified group.
 
 use super::{
-    GROUP_BYTES_MAX, GROUP_HEADER_BYTES, RECORD_BYTES_LIMIT, RECORD_HEADER_BYTES, header_seed, record_bytes,
-    u32_at, u64_at,
+    GROUP_BYTES_MAX, GROUP_HEADER_BYTES, RECORD_BYTES_LIMIT, RECORD_HEADER_BYTES, header_seed, memory_bytes,
+    record_bytes, u32_at, u64_at,
 };
 use crate::Lsn;
 
@@ -80,7 +80,7 @@ impl GroupHeader {
     /// True when the bytes start like a header of the segment with this id. Nothing is verified: a quick look before
     /// the checksum is worth computing.
     pub(crate) fn begins(bytes: &[u8], segment_id: u64) -> bool {
-        bytes.len() >= GROUP_HEADER_BYTES as usize
+        bytes.len() >= memory_bytes(GROUP_HEADER_BYTES)
             && u32_at(bytes, 0) == MAGIC
             && u64_at(bytes, 8) == segment_id
     }
@@ -165,8 +165,8 @@ impl RecordHeader {
         RecordHeader { ends_batch: true, ..self }
     }
 
-    pub(crate) fn encode(self) -> [u8; RECORD_HEADER_BYTES as usize] {
-        let mut bytes = [0; RECORD_HEADER_BYTES as usize];
+    pub(crate) fn encode(self) -> [u8; memory_bytes(RECORD_HEADER_BYTES)] {
+        let mut bytes = [0; memory_bytes(RECORD_HEADER_BYTES)];
         let length = self.payload_bytes | if self.ends_batch { ENDS_BATCH } else { 0 };
         bytes[..4].copy_from_slice(&length.to_le_bytes());
         bytes[4..].copy_from_slice(&self.payload_crc.to_le_bytes());
@@ -199,7 +199,7 @@ impl RecordHeader {
 /// The first record of what is left of a group's body: its header, its payload, and how many bytes it takes with its
 /// padding. Nothing is verified but that it fits.
 pub(crate) fn first_record(body: &[u8]) -> Option<(RecordHeader, &[u8], usize)> {
-    let (header_bytes, rest) = body.split_at_checked(RECORD_HEADER_BYTES as usize)?;
+    let (header_bytes, rest) = body.split_at_checked(memory_bytes(RECORD_HEADER_BYTES))?;
     let header = RecordHeader::decode(header_bytes);
     let payload = rest.get(..usize::try_from(header.payload_bytes()).ok()?)?;
     let taken = usize::try_from(record_bytes(header.payload_bytes())).ok()?;

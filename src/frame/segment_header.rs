@@ -1,6 +1,6 @@
 //! The first block of a segment.
 
-use super::{BLOCK_BYTES, FORMAT_VERSION, SEGMENT_HEADER_BYTES, u32_at, u64_at};
+use super::{BLOCK_BYTES, FORMAT_VERSION, SEGMENT_HEADER_BYTES, memory_bytes, u32_at, u64_at};
 
 const MAGIC: [u8; 8] = *b"WOWALSEG";
 /// Everything before this offset is covered by the checksum that stands there. The place of magic, version and checksum
@@ -30,8 +30,8 @@ pub(crate) enum SegmentHeaderFlaw {
 }
 
 impl SegmentHeader {
-    pub(crate) fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES as usize] {
-        let mut block = [0; SEGMENT_HEADER_BYTES as usize];
+    pub(crate) fn encode(&self) -> [u8; memory_bytes(SEGMENT_HEADER_BYTES)] {
+        let mut block = [0; memory_bytes(SEGMENT_HEADER_BYTES)];
         block[..8].copy_from_slice(&MAGIC);
         block[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         block[16..24].copy_from_slice(&self.number.to_le_bytes());
@@ -51,7 +51,7 @@ impl SegmentHeader {
         if !block.starts_with(&MAGIC) {
             return Err(Foreign);
         }
-        if block.len() < SEGMENT_HEADER_BYTES as usize {
+        if block.len() < memory_bytes(SEGMENT_HEADER_BYTES) {
             return Err(Damaged("the file ends inside the segment header"));
         }
         if u32_at(block, CRC_OFFSET) != crc32fast::hash(&block[..CRC_OFFSET]) {

@@ -14,7 +14,7 @@ use std::time::Instant;
 use super::{Segment, segment_name};
 use crate::disk::{Access, Disk};
 use crate::error::Error;
-use crate::frame::{BLOCK_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::frame::{BLOCK_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, memory_bytes};
 use crate::ids::Ids;
 
 /// The smallest segment there may be, in bytes; also the size the spare is made with.
@@ -280,7 +280,7 @@ impl SegmentStore {
         while offset < capacity_bytes {
             let started = Instant::now();
             let step_bytes = (capacity_bytes - offset).min(FILL_STEP_BYTES as u64);
-            let step = &zeros[..usize::try_from(step_bytes).unwrap_or(FILL_STEP_BYTES)];
+            let step = &zeros[..memory_bytes(step_bytes)];
             let written = self.disk.write_at(file, step, offset).and_then(|()| {
                 unsynced_bytes += step_bytes;
                 if unsynced_bytes < FILL_SYNC_BYTES {
