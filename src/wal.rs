@@ -196,9 +196,9 @@ impl Wal {
     /// Damage that reading meets is an item of the iterator.
     pub fn replay(&self, lsns: impl RangeBounds<Lsn>) -> Result<Replay> {
         self.commit().check_process()?;
-        let durable_lsn = self.durable_lsn();
-        let (from, last) = resolve(&lsns, self.oldest_lsn(), durable_lsn)?;
-        let segments = self.commit().segments_for(from, last);
+        let bounds = (lsns.start_bound().cloned(), lsns.end_bound().cloned());
+        let resolve = |oldest, durable| resolve(&bounds, oldest, durable);
+        let (segments, (from, last)) = self.commit().segments_for(resolve)?;
         Ok(Replay::over(Arc::clone(&self.handle.disk), segments, from, last))
     }
 
@@ -301,8 +301,8 @@ impl Handle {
     fn close(&self) -> Result<()> {
         let result = self.commit.close();
         if !self.commit.is_forked() {
-            let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner).take();
-            drop(lock);
+            // Released under the mutex: a second closer returns when the directory is free, not before.
+            *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
         result
     }

@@ -228,16 +228,22 @@ impl Commit {
         state.ledger.poison().map(|poison| Err(poison.clone()))
     }
 
-    /// The segments that hold the records from `from` to `last`, and perhaps more.
-    pub(crate) fn segments_for(&self, from: Lsn, last: Lsn) -> Vec<Arc<Segment>> {
+    /// The segments that hold the records of a range, and the range as `resolve` makes it of the oldest and the last
+    /// durable LSN. In one step, so that no trim comes in between.
+    pub(crate) fn segments_for(
+        &self,
+        resolve: impl FnOnce(Lsn, Lsn) -> Result<(Lsn, Lsn)>,
+    ) -> Result<(Vec<Arc<Segment>>, (Lsn, Lsn))> {
         let state = self.lock();
+        let (first, last) = resolve(state.ledger.oldest_lsn(), state.ledger.durable_lsn())?;
         let notes = state.ledger.segments();
         let starts_by =
             |lsn: Lsn| notes.iter().rposition(|note| note.first_lsn.is_some_and(|first| first <= lsn));
-        match (starts_by(from), starts_by(last)) {
-            (Some(first), Some(end)) => state.segments.range(first..=end.max(first)).cloned().collect(),
+        let segments = match (starts_by(first), starts_by(last)) {
+            (Some(start), Some(end)) if start <= end => state.segments.range(start..=end).cloned().collect(),
             _ => Vec::new(),
-        }
+        };
+        Ok((segments, (first, last)))
     }
 
     pub(crate) fn stats(&self) -> Stats {
