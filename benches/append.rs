@@ -29,7 +29,9 @@ fn main() {
     let setup = Setup::announce("append");
     let trials = setup.pick(7, 1);
     println!("{RECORD_BYTES}-byte records, median of {trials} alternating trials (smallest to largest)");
-    println!("writers    wo-wal records/s         reference records/s      ratio                 records/barrier");
+    println!(
+        "writers    wo-wal records/s         reference records/s      ratio                 records/barrier"
+    );
     for writers in WRITERS {
         let records = setup.pick(2_000 * writers.clamp(2, 32) as u64, 20 * writers as u64);
         let records_per_writer = records / writers as u64;
@@ -54,9 +56,8 @@ fn print_row(writers: usize, log: &[Trial], reference: &[Trial]) {
     let rates = |trials: &[Trial]| trials.iter().map(|trial| trial.records_per_second).collect::<Vec<_>>();
     let (log_rates, reference_rates) = (rates(log), rates(reference));
     let ratios: Vec<f64> = log_rates.iter().zip(&reference_rates).map(|(log, other)| log / other).collect();
-    let per_barrier = |trials: &[Trial]| {
-        median(&trials.iter().map(|trial| trial.records_per_barrier).collect::<Vec<_>>())
-    };
+    let per_barrier =
+        |trials: &[Trial]| median(&trials.iter().map(|trial| trial.records_per_barrier).collect::<Vec<_>>());
     let with_span = |values: &[f64]| {
         let (smallest, largest) = span(values);
         format!("{:.0} ({smallest:.0} to {largest:.0})", median(values))

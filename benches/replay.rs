@@ -21,7 +21,9 @@ fn main() {
     let setup = Setup::announce("replay");
     let (trials, payload_bytes) = setup.pick((9, 512 << 20), (1, 4 << 20));
     println!("{} MiB of payload, median of {trials} alternating trials", payload_bytes >> 20);
-    println!("record bytes    replay records/s    replay GB/s    read + crc GB/s    ratio (smallest to largest)");
+    println!(
+        "record bytes    replay records/s    replay GB/s    read + crc GB/s    ratio (smallest to largest)"
+    );
     for record_bytes in RECORD_BYTES {
         compare(&setup, record_bytes, payload_bytes / record_bytes as u64, trials);
     }

@@ -100,7 +100,10 @@ impl Checker {
     }
 
     pub fn finish(self, records_per_writer: u64) {
-        assert!(self.next_sequence.iter().all(|&records| records == records_per_writer), "records are missing");
+        assert!(
+            self.next_sequence.iter().all(|&records| records == records_per_writer),
+            "records are missing"
+        );
     }
 }
 
