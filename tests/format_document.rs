@@ -112,7 +112,7 @@ fn example_follows_the_tables() {
     let group_header = byte_table("### Group header");
     let record_header = byte_table("### Record header");
     let expected = group_header.iter().chain(record_header.iter().cycle());
-    let fields = lines.iter().filter(|line| !line.note.starts_with("payload"));
+    let fields = lines.iter().filter(|line| !line.note.starts_with("payload of"));
     for (line, field) in fields.zip(expected) {
         assert_eq!(line.note.split(':').next(), Some(field.name.as_str()));
         assert_eq!(line.bytes.len(), field.size, "{}", field.name);
