@@ -53,11 +53,19 @@ fn two_segments_schedule() -> Schedule {
     (1..=4).map(|mark| vec![single(&large(mark)), batch(&[b"beside", &[mark]])]).collect()
 }
 
+/// One schedule for each of two sessions; the first is not closed.
+fn sessions_schedules() -> [Schedule; 2] {
+    [
+        vec![vec![single(b"before the crash")]],
+        vec![vec![batch(&[b"after", b"the crash"])], vec![single(b"and more")]],
+    ]
+}
+
 fn records(schedule: &Schedule) -> Vec<Appended> {
     schedule.iter().flatten().flatten().cloned().collect()
 }
 
-/// Writes a new log by the schedule and looks at its segments before, or after, it is closed.
+/// Writes to a log by the schedule and looks at its segments before, or after, it is closed.
 fn write_log(directory: &Path, ids_seed: u64, schedule: &Schedule, close: bool) -> Segments {
     let (wal, _) = Wal::options().segment_bytes(SEGMENT_BYTES).ids(ids_seed).open(directory).unwrap();
     for group in schedule {
@@ -91,6 +99,15 @@ fn torn_log(directory: &Path) -> Segments {
 
 fn two_segments_log(directory: &Path) -> Segments {
     write_log(directory, 13, &two_segments_schedule(), true)
+}
+
+fn sessions_log(directory: &Path) -> Segments {
+    let [first, second] = sessions_schedules();
+    let crashed = write_log(&directory.join("first"), 14, &first, false);
+    let directory = directory.join("second");
+    std::fs::create_dir(&directory).unwrap();
+    write_segments(&directory, &crashed);
+    write_log(&directory, 15, &second, true)
 }
 
 fn assert_writes(name: &str, write: fn(&Path) -> Segments) {
@@ -147,8 +164,16 @@ fn log_of_two_segments_of_version_1_is_read() {
 }
 
 #[test]
+fn log_of_two_sessions_of_version_1_is_read() {
+    let recovery =
+        assert_reads("sessions", &sessions_schedules().iter().flat_map(records).collect::<Vec<_>>());
+    assert!(recovery.closed_cleanly);
+}
+
+#[test]
 fn same_calls_write_the_bytes_of_version_1() {
     assert_writes("closed", closed_log);
     assert_writes("torn", torn_log);
     assert_writes("two-segments", two_segments_log);
+    assert_writes("sessions", sessions_log);
 }

@@ -14,14 +14,14 @@ const TMPFS_VARIABLE: &str = "WO_WAL_BENCH_ALLOW_TMPFS";
 
 /// How and where this run goes.
 #[derive(Debug)]
-pub struct Setup {
-    pub short: bool,
+pub(crate) struct Setup {
+    pub(crate) short: bool,
     root: tempfile::TempDir,
 }
 
 impl Setup {
     /// Reads the environment, says what will be done, and makes an empty directory that goes away at the end.
-    pub fn announce(bench: &str) -> Setup {
+    pub(crate) fn announce(bench: &str) -> Setup {
         let parent = std::env::var_os(DIRECTORY_VARIABLE)
             .map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
         std::fs::create_dir_all(&parent).unwrap();
@@ -39,12 +39,12 @@ impl Setup {
     }
 
     /// A path below the directory where nothing is yet.
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.root.path().join(name)
     }
 
     /// The first number in a full run, the second in a short one.
-    pub fn pick<T>(&self, full: T, short: T) -> T {
+    pub(crate) fn pick<T>(&self, full: T, short: T) -> T {
         if self.short { short } else { full }
     }
 }
@@ -68,7 +68,7 @@ fn file_system_name(path: &Path) -> String {
 }
 
 /// Fills `record` with bytes that follow from the writer and the sequence number, which stand in its first 16 bytes.
-pub fn fill_record(record: &mut [u8], writer: u64, sequence: u64) {
+pub(crate) fn fill_record(record: &mut [u8], writer: u64, sequence: u64) {
     let mut state = writer.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ sequence;
     for chunk in record.chunks_mut(8) {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -81,17 +81,17 @@ pub fn fill_record(record: &mut [u8], writer: u64, sequence: u64) {
 
 /// Checks that the records of every writer are all there, whole, once, in the writer's order.
 #[derive(Debug)]
-pub struct Checker {
+pub(crate) struct Checker {
     next_sequence: Vec<u64>,
     expected: Vec<u8>,
 }
 
 impl Checker {
-    pub fn new(writers: usize, record_bytes: usize) -> Checker {
+    pub(crate) fn new(writers: usize, record_bytes: usize) -> Checker {
         Checker { next_sequence: vec![0; writers], expected: vec![0; record_bytes] }
     }
 
-    pub fn take(&mut self, record: &[u8]) {
+    pub(crate) fn take(&mut self, record: &[u8]) {
         let writer = u64::from_le_bytes(record[..8].try_into().unwrap());
         let next_sequence = &mut self.next_sequence[usize::try_from(writer).unwrap()];
         fill_record(&mut self.expected, writer, *next_sequence);
@@ -99,7 +99,7 @@ impl Checker {
         *next_sequence += 1;
     }
 
-    pub fn finish(self, records_per_writer: u64) {
+    pub(crate) fn finish(self, records_per_writer: u64) {
         assert!(
             self.next_sequence.iter().all(|&records| records == records_per_writer),
             "records are missing"
@@ -108,7 +108,7 @@ impl Checker {
 }
 
 /// The middle one, or the mean of the two in the middle.
-pub fn median(values: &[f64]) -> f64 {
+pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;
@@ -119,12 +119,12 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-pub fn per_second(count: u64, took: Duration) -> f64 {
+pub(crate) fn per_second(count: u64, took: Duration) -> f64 {
     count as f64 / took.as_secs_f64()
 }
 
 /// The smallest and the largest, for a table: how far trials lie apart.
-pub fn span(values: &[f64]) -> (f64, f64) {
+pub(crate) fn span(values: &[f64]) -> (f64, f64) {
     let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
     let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     (smallest, largest)

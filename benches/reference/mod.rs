@@ -34,16 +34,17 @@ fn step_bytes(record_bytes: usize) -> usize {
 
 /// Reads every record back from its step.
 fn verify_steps(file: &File, records: u64, record_bytes: usize, checker: &mut Checker) {
-    let mut step = vec![0; step_bytes(record_bytes)];
+    let step_bytes = step_bytes(record_bytes);
+    let mut step = vec![0; step_bytes];
     for index in 0..records {
-        file.read_exact_at(&mut step, index * step.len() as u64).unwrap();
+        file.read_exact_at(&mut step, index * step_bytes as u64).unwrap();
         checker.take(&step[..record_bytes]);
     }
 }
 
 /// *Bare loop*: `pwrite` and `fdatasync` for each record, one thread.
 #[derive(Debug)]
-pub struct BareLoop {
+pub(crate) struct BareLoop {
     file: File,
     record_bytes: usize,
     step: Vec<u8>,
@@ -51,19 +52,19 @@ pub struct BareLoop {
 }
 
 impl BareLoop {
-    pub fn create(path: &Path, records: u64, record_bytes: usize) -> BareLoop {
+    pub(crate) fn create(path: &Path, records: u64, record_bytes: usize) -> BareLoop {
         let file = zeroed_file(path, records * step_bytes(record_bytes) as u64);
         BareLoop { file, record_bytes, step: vec![0; step_bytes(record_bytes)], records: 0 }
     }
 
-    pub fn append(&mut self, record: &[u8]) {
+    pub(crate) fn append(&mut self, record: &[u8]) {
         self.step[..self.record_bytes].copy_from_slice(record);
         self.file.write_all_at(&self.step, self.records * self.step.len() as u64).unwrap();
         self.file.sync_data().unwrap();
         self.records += 1;
     }
 
-    pub fn verify(&self, checker: &mut Checker) {
+    pub(crate) fn verify(&self, checker: &mut Checker) {
         verify_steps(&self.file, self.records, self.record_bytes, checker);
     }
 }
@@ -71,7 +72,7 @@ impl BareLoop {
 /// *Greedy reference*: leader and followers by one mutex and one condition variable. Whoever finds nobody leading writes
 /// and syncs everything that is there.
 #[derive(Debug)]
-pub struct Greedy {
+pub(crate) struct Greedy {
     file: File,
     record_bytes: usize,
     state: Mutex<State>,
@@ -90,12 +91,12 @@ struct State {
 }
 
 impl Greedy {
-    pub fn create(path: &Path, records: u64, record_bytes: usize) -> Greedy {
+    pub(crate) fn create(path: &Path, records: u64, record_bytes: usize) -> Greedy {
         let file = zeroed_file(path, records * step_bytes(record_bytes) as u64);
         Greedy { file, record_bytes, state: Mutex::default(), settled: Condvar::new() }
     }
 
-    pub fn append(&self, record: &[u8]) {
+    pub(crate) fn append(&self, record: &[u8]) {
         let mut state = self.state.lock().unwrap();
         state.staged.extend_from_slice(record);
         state.staged.extend_from_slice(&[0; STEP_OVERHEAD_BYTES]);
@@ -123,11 +124,11 @@ impl Greedy {
         }
     }
 
-    pub fn barriers(&self) -> u64 {
+    pub(crate) fn barriers(&self) -> u64 {
         self.state.lock().unwrap().barriers
     }
 
-    pub fn verify(&self, checker: &mut Checker) {
+    pub(crate) fn verify(&self, checker: &mut Checker) {
         let records = self.state.lock().unwrap().durable_records;
         verify_steps(&self.file, records, self.record_bytes, checker);
     }

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 const ROW_BYTES: usize = 32;
 
 /// File names and contents, by name.
-pub type Segments = Vec<(String, Vec<u8>)>;
+pub(crate) type Segments = Vec<(String, Vec<u8>)>;
 
 fn path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/v1").join(name).with_extension("txt")
 }
 
-pub fn read_dump(name: &str) -> Segments {
+pub(crate) fn read_dump(name: &str) -> Segments {
     let text = std::fs::read_to_string(path(name)).unwrap();
     let mut segments = Segments::new();
     for line in text.lines() {
@@ -30,7 +30,7 @@ pub fn read_dump(name: &str) -> Segments {
     segments
 }
 
-pub fn text(segments: &Segments) -> String {
+pub(crate) fn text(segments: &Segments) -> String {
     let mut text = String::new();
     for (name, bytes) in segments {
         writeln!(text, "= {name} {}", bytes.len()).unwrap();
@@ -46,7 +46,7 @@ pub fn text(segments: &Segments) -> String {
 }
 
 /// All segments of a directory.
-pub fn read_segments(directory: &Path) -> Segments {
+pub(crate) fn read_segments(directory: &Path) -> Segments {
     let names =
         std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut names: Vec<String> = names.filter(|name| name.to_ascii_lowercase().ends_with(".wal")).collect();
@@ -54,7 +54,7 @@ pub fn read_segments(directory: &Path) -> Segments {
     names.into_iter().map(|name| (name.clone(), std::fs::read(directory.join(&name)).unwrap())).collect()
 }
 
-pub fn write_segments(directory: &Path, segments: &Segments) {
+pub(crate) fn write_segments(directory: &Path, segments: &Segments) {
     for (name, bytes) in segments {
         std::fs::write(directory.join(name), bytes).unwrap();
     }
