@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use range::resolve;
+pub(crate) use range::bounds_of;
 pub use replay::Replay;
 
 use crate::Lsn;
@@ -169,7 +169,7 @@ impl Reader {
     /// [`Error::Trimmed`] when the range starts explicitly below [`oldest_lsn`](Self::oldest_lsn).
     pub fn replay(&self, lsns: impl std::ops::RangeBounds<Lsn>) -> Result<Replay> {
         let inner = &*self.inner;
-        let (first, last) = resolve(&lsns, inner.oldest, inner.durable)?;
+        let (first, last) = bounds_of(&lsns, inner.oldest, inner.durable)?;
         let segments = segments_from(&inner.segments, first);
         Ok(Replay::over(Arc::clone(&inner.disk), segments, first, last).beside_writer())
     }

@@ -81,3 +81,58 @@ impl Findings {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILES: [Files; 4] = [Files::Sound, Files::Gap, Files::NoStart, Files::SealedLast];
+    const LATER: [Later; 3] = [Later::Nowhere, Later::SameSegment, Later::LaterSegment];
+
+    fn every_row() -> impl Iterator<Item = Findings> {
+        let rows = FILES.into_iter().flat_map(|files| LATER.into_iter().map(move |later| (files, later)));
+        let rows = rows.flat_map(|row| [false, true].map(|durable_at_place| (row, durable_at_place)));
+        rows.flat_map(|((files, later), durable_at_place)| {
+            [false, true].map(|only_zeros| Findings { files, later, durable_at_place, only_zeros })
+        })
+    }
+
+    /// The table once more, as a list of sentences: each row says which findings it takes, in any order.
+    #[test]
+    fn exactly_one_row_of_the_table_takes_each_finding() {
+        for row in every_row() {
+            let Findings { files, later, durable_at_place, only_zeros } = row;
+            let sound = files == Files::Sound;
+            let durable = durable_at_place && later != Later::Nowhere;
+            let letters = [
+                (sound && later == Later::Nowhere && only_zeros, Verdict::CleanEnd),
+                (sound && durable, Verdict::AckedDamage),
+                (sound && later == Later::SameSegment && !durable, Verdict::Torn),
+                (sound && later == Later::Nowhere && !only_zeros, Verdict::TornOrRecycled),
+                (sound && later == Later::LaterSegment && !durable, Verdict::GroupsBehind),
+                (files == Files::NoStart, Verdict::NoStart),
+                (files == Files::Gap || files == Files::SealedLast, Verdict::MissingSegment),
+            ];
+            let taken: Vec<Verdict> =
+                letters.into_iter().filter(|(takes, _)| *takes).map(|(_, verdict)| verdict).collect();
+            assert_eq!(taken, [row.verdict()], "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_durable_lsn_at_or_above_the_place_is_never_cut() {
+        for row in every_row().filter(|row| row.durable_at_place && row.later != Later::Nowhere) {
+            let cut = matches!(row.verdict(), Verdict::CleanEnd | Verdict::Torn | Verdict::TornOrRecycled);
+            assert!(!cut, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_tail_that_no_durable_lsn_covers_is_never_refused_within_its_segment() {
+        let rows = every_row().filter(|row| row.files == Files::Sound && row.later != Later::LaterSegment);
+        for row in rows.filter(|row| !row.durable_at_place) {
+            let cut = matches!(row.verdict(), Verdict::CleanEnd | Verdict::Torn | Verdict::TornOrRecycled);
+            assert!(cut, "{row:?}");
+        }
+    }
+}

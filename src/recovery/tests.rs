@@ -2,7 +2,10 @@
 
 pub(crate) mod image;
 
+mod damage;
+mod failing;
 mod rows;
+mod tail;
 
 use std::path::Path;
 use std::sync::Arc;
