@@ -3,6 +3,8 @@
 mod range;
 mod recycled;
 mod replay;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

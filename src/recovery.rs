@@ -6,6 +6,8 @@ mod tail;
 mod walk;
 
 #[cfg(test)]
+pub(crate) mod image;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;

@@ -1,7 +1,5 @@
 //! Recovery on real files.
 
-pub(crate) mod image;
-
 mod damage;
 mod failing;
 mod rows;
@@ -10,7 +8,7 @@ mod tail;
 use std::path::Path;
 use std::sync::Arc;
 
-use self::image::Image;
+use super::image::Image;
 use super::{Recovered, recover};
 use crate::Lsn;
 use crate::disk::{Access, Disk, RealDisk};

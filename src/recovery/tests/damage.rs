@@ -3,9 +3,9 @@
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
-use super::image::File;
 use super::*;
 use crate::frame::SEGMENT_HEADER_BYTES;
+use crate::recovery::image::File;
 
 const START: usize = SEGMENT_HEADER_BYTES as usize;
 const CAPACITY_BYTES: u64 = 8192;
