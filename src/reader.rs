@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use range::bounds_of;
+pub(crate) use range::resolve;
 pub use replay::Replay;
 
 use crate::Lsn;
@@ -104,19 +104,20 @@ impl Reader {
     pub fn open(dir: impl AsRef<Path>) -> Result<(Reader, Recovery)> {
         let dir = dir.as_ref();
         let disk = RealDisk::open(dir).map_err(|source| Error::io("open directory", dir, source))?;
-        Self::open_on(Arc::new(disk))
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        Self::open_on(&disk)
     }
 
-    pub(crate) fn open_on(disk: Arc<dyn Disk>) -> Result<(Reader, Recovery)> {
+    pub(crate) fn open_on(disk: &Arc<dyn Disk>) -> Result<(Reader, Recovery)> {
         let mut pause = FIRST_PAUSE;
         for _ in 1..ATTEMPTS {
-            match Self::attempt(&disk) {
+            match Self::attempt(disk) {
                 Err(error) if may_be_a_race(&error) => std::thread::sleep(pause),
                 other => return other,
             }
             pause *= 2;
         }
-        Self::attempt(&disk)
+        Self::attempt(disk)
     }
 
     fn attempt(disk: &Arc<dyn Disk>) -> Result<(Reader, Recovery)> {
@@ -171,7 +172,7 @@ impl Reader {
     /// [`Error::Trimmed`] when the range starts explicitly below [`oldest_lsn`](Self::oldest_lsn).
     pub fn replay(&self, lsns: impl std::ops::RangeBounds<Lsn>) -> Result<Replay> {
         let inner = &*self.inner;
-        let (first, last) = bounds_of(&lsns, inner.oldest, inner.durable)?;
+        let (first, last) = resolve(&lsns, inner.oldest, inner.durable)?;
         let segments = segments_from(&inner.segments, first);
         Ok(Replay::over(Arc::clone(&inner.disk), segments, first, last).beside_writer())
     }

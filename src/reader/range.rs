@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 ///
 /// What is above `durable` is left out, for it is not there yet. An explicit start below `oldest` was trimmed away, which
 /// is an error as long as the range asks for anything at all. Zero stands before the first record and counts as 1.
-pub(crate) fn bounds_of(lsns: &impl RangeBounds<Lsn>, oldest: Lsn, durable: Lsn) -> Result<(Lsn, Lsn)> {
+pub(crate) fn resolve(lsns: &impl RangeBounds<Lsn>, oldest: Lsn, durable: Lsn) -> Result<(Lsn, Lsn)> {
     const NOTHING: (Lsn, Lsn) = (Lsn::FIRST, Lsn::ZERO);
     let first = match lsns.start_bound() {
         Bound::Unbounded => oldest,
@@ -40,7 +40,7 @@ mod tests {
     }
 
     fn resolved(lsns: impl RangeBounds<Lsn>) -> Option<(u64, u64)> {
-        let (first, last) = bounds_of(&lsns, lsn(5), lsn(9)).ok()?;
+        let (first, last) = resolve(&lsns, lsn(5), lsn(9)).ok()?;
         Some(if first > last { (0, 0) } else { (first.get(), last.get()) })
     }
 
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn zero_counts_as_the_first_record() {
-        assert_eq!(bounds_of(&(Lsn::ZERO..), Lsn::FIRST, lsn(2)).unwrap(), (Lsn::FIRST, lsn(2)));
+        assert_eq!(resolve(&(Lsn::ZERO..), Lsn::FIRST, lsn(2)).unwrap(), (Lsn::FIRST, lsn(2)));
     }
 
     #[test]

@@ -4,10 +4,10 @@ use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 
 use super::*;
-use crate::frame::SEGMENT_HEADER_BYTES;
+use crate::frame::{SEGMENT_HEADER_BYTES, memory_bytes};
 use crate::recovery::image::File;
 
-const START: usize = SEGMENT_HEADER_BYTES as usize;
+const START: usize = memory_bytes(SEGMENT_HEADER_BYTES);
 const CAPACITY_BYTES: u64 = 8192;
 
 /// One directory that is written again and again.

@@ -1,10 +1,10 @@
 //! One test per row of the table, and the rows' variants.
 
 use super::*;
-use crate::frame::{GROUP_HEADER_BYTES, GroupFlags, SEGMENT_HEADER_BYTES};
+use crate::frame::{GROUP_HEADER_BYTES, GroupFlags, SEGMENT_HEADER_BYTES, memory_bytes};
 
-const HEADER: usize = GROUP_HEADER_BYTES as usize;
-const START: usize = SEGMENT_HEADER_BYTES as usize;
+const HEADER: usize = memory_bytes(GROUP_HEADER_BYTES);
+const START: usize = memory_bytes(SEGMENT_HEADER_BYTES);
 
 /// Three groups, each of which was acked before the next was written; the last one is unproven.
 fn abc() -> Image {
@@ -45,7 +45,7 @@ fn row_a_a_new_log_has_no_records() {
     let recovered = opened.recovered;
     assert_eq!((recovered.offset, recovered.chain, recovered.next_lsn), (START as u64, 0, Lsn::FIRST));
     assert_eq!((recovered.report.oldest, recovered.report.last), (Lsn::FIRST, Lsn::ZERO));
-    assert!(!recovered.segments[0].has_groups && !recovered.unvouched);
+    assert!(recovered.segments[0].first_lsn.is_none() && !recovered.unvouched);
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn row_a_the_log_goes_on_in_a_prepared_segment_after_a_seal() {
     let recovered = opened.recovered;
     assert_eq!((recovered.active, recovered.offset), (1, START as u64));
     assert_eq!((recovered.chain, recovered.next_lsn), (image.chain, Lsn::new(5)));
-    assert!(recovered.segments[0].has_groups && !recovered.segments[1].has_groups);
+    assert!(recovered.segments[0].has_records && recovered.segments[1].first_lsn.is_none());
 }
 
 #[test]
@@ -340,14 +340,14 @@ fn row_f_a_read_that_fails_is_an_error_and_never_an_end() {
         .collect();
     let reads = {
         let counting = failing::FailingReads::after(Arc::clone(&real), u64::MAX);
-        recover(&counting, segments.clone(), &mut |_, _, _| Ok(())).unwrap();
+        recover(&counting, &segments, &mut |_, _, _| Ok(())).unwrap();
         counting.reads()
     };
     assert!(reads > 3);
     for nth in 0..reads {
         let failing = failing::FailingReads::after(Arc::clone(&real), nth);
         let mut persisted = false;
-        let outcome = recover(&failing, segments.clone(), &mut |_, _, _| {
+        let outcome = recover(&failing, &segments, &mut |_, _, _| {
             persisted = true;
             Ok(())
         });
@@ -363,6 +363,6 @@ fn row_f_a_file_that_got_shorter_is_an_error_and_never_an_end() {
     let disk = RealDisk::open(dir.path()).unwrap();
     let segment = Arc::new(Segment::open(&disk, 1, Access::ReadWrite, 1).unwrap());
     segment.reading().set_len(START as u64 + 100).unwrap();
-    let outcome = recover(&disk, vec![segment], &mut |_, _, _| Ok(()));
+    let outcome = recover(&disk, &[segment], &mut |_, _, _| Ok(()));
     assert!(matches!(outcome, Err(Error::Io { op: "read", .. })));
 }

@@ -1,9 +1,9 @@
 //! What is made durable before anything is served, and what close is told.
 
 use super::*;
-use crate::frame::{GROUP_HEADER_BYTES, SEGMENT_HEADER_BYTES};
+use crate::frame::{GROUP_HEADER_BYTES, SEGMENT_HEADER_BYTES, memory_bytes};
 
-const HEADER: usize = GROUP_HEADER_BYTES as usize;
+const HEADER: usize = memory_bytes(GROUP_HEADER_BYTES);
 
 /// The bytes from the `from`-th group of a file to the place behind its last one, and zeros over the next header.
 fn tail_and_zeros(image: &Image, file: usize, from: usize) -> Persisted {
@@ -151,7 +151,7 @@ fn p07_a_persist_that_fails_makes_open_fail() {
     for failing in 0..2 {
         let segments = [1, 2].map(|number| Segment::open(&disk, number, Access::ReadWrite, 1).unwrap());
         let mut calls = 0;
-        let outcome = recover(&disk, segments.map(Arc::new).into(), &mut |_, _, _| {
+        let outcome = recover(&disk, &segments.map(Arc::new), &mut |_, _, _| {
             calls += 1;
             if calls > failing { Err(Error::Closed) } else { Ok(()) }
         });
@@ -171,6 +171,6 @@ fn an_empty_group_after_a_trim_starts_the_log_and_proves_what_it_says() {
     let recovered = open(&image).unwrap().recovered;
     assert_eq!((recovered.report.oldest, recovered.report.last), (Lsn::new(3), Lsn::new(2)));
     assert_eq!(recovered.segments[0].first_lsn, Some(Lsn::new(3)));
-    assert!(recovered.segments[0].has_groups && !recovered.segments[0].has_records);
+    assert!(!recovered.segments[0].has_records);
     assert!(!recovered.unvouched);
 }
