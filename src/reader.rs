@@ -3,6 +3,8 @@
 mod range;
 mod recycled;
 mod replay;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -102,19 +104,20 @@ impl Reader {
     pub fn open(dir: impl AsRef<Path>) -> Result<(Reader, Recovery)> {
         let dir = dir.as_ref();
         let disk = RealDisk::open(dir).map_err(|source| Error::io("open directory", dir, source))?;
-        Self::open_on(Arc::new(disk))
+        let disk: Arc<dyn Disk> = Arc::new(disk);
+        Self::open_on(&disk)
     }
 
-    pub(crate) fn open_on(disk: Arc<dyn Disk>) -> Result<(Reader, Recovery)> {
+    pub(crate) fn open_on(disk: &Arc<dyn Disk>) -> Result<(Reader, Recovery)> {
         let mut pause = FIRST_PAUSE;
         for _ in 1..ATTEMPTS {
-            match Self::attempt(&disk) {
+            match Self::attempt(disk) {
                 Err(error) if may_be_a_race(&error) => std::thread::sleep(pause),
                 other => return other,
             }
             pause *= 2;
         }
-        Self::attempt(&disk)
+        Self::attempt(disk)
     }
 
     fn attempt(disk: &Arc<dyn Disk>) -> Result<(Reader, Recovery)> {

@@ -6,6 +6,8 @@ mod tail;
 mod walk;
 
 #[cfg(test)]
+pub(crate) mod image;
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
@@ -80,22 +82,24 @@ pub(crate) struct RecoveredSegment {
     pub(crate) first_lsn: Option<Lsn>,
     /// Exact for the active segment. A sealed one is not read in full and counts as having some.
     pub(crate) has_records: bool,
-    pub(crate) has_groups: bool,
 }
 
+/// Writes bytes at an offset of a segment and makes them durable: the barrier, which recovery does not know.
+pub(crate) type Persist<'a> = dyn FnMut(&Segment, u64, &[u8]) -> Result<()> + 'a;
+
 /// Finds the end of a log and makes what open serves durable. `segments` are all segments of the directory, ascending,
-/// at least one. `persist` writes and makes durable.
+/// at least one.
 pub(crate) fn recover(
     disk: &dyn Disk,
-    segments: Vec<Arc<Segment>>,
-    persist: &mut dyn FnMut(&Segment, u64, &[u8]) -> Result<()>,
+    segments: &[Arc<Segment>],
+    persist: &mut Persist<'_>,
 ) -> Result<Recovered> {
-    let mut end = find_end(disk, &segments, Opener::Writer)?;
+    let mut end = find_end(disk, segments, Opener::Writer)?;
     let tail = end.walk.tail.take();
     end.report.rewritten_groups = tail.groups();
     let (last, active) = (&segments[end.walk.last_index], &segments[end.walk.index]);
     tail.persist(last, active, end.walk.offset, persist)?;
-    Ok(end.into_recovered(&segments))
+    Ok(end.into_recovered(segments))
 }
 
 /// The same, without making anything durable, in a directory that a writer may be working on. Also returns the highest
@@ -221,8 +225,8 @@ fn look_up(walk: &Walk<'_>, behind: &Behind) -> Findings {
     Findings {
         files: if walk.sealed_last { Files::SealedLast } else { Files::Sound },
         later: match behind.later_segment {
-            Some(_) => Later::LaterSegment,
-            None if behind.in_segment => Later::SameSegment,
+            Some(_) => Later::Behind,
+            None if behind.in_segment => Later::InSegment,
             None => Later::Nowhere,
         },
         durable_at_place: behind.mark >= walk.next_lsn(),
@@ -262,7 +266,6 @@ impl End<'_> {
                 segment: Arc::clone(segment),
                 first_lsn: first_lsn.filter(|_| has_groups),
                 has_records: if index == walk.index { walk.has_records } else { has_groups },
-                has_groups,
             }
         });
         Recovered {

@@ -2,7 +2,7 @@
 
 use crate::Lsn;
 use crate::disk::{Access, Disk};
-use crate::frame::{SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::frame::{SEGMENT_HEADER_BYTES, SegmentHeader, memory_bytes};
 use crate::segment::{GroupReader, Segment, list_segments, read_at};
 
 /// When the segment is not the one any more that was opened, the oldest LSN that is there now.
@@ -15,7 +15,7 @@ pub(super) fn now_oldest_if_recycled(disk: &dyn Disk, segment: &Segment) -> Opti
 }
 
 fn has_other_id(disk: &dyn Disk, segment: &Segment) -> bool {
-    let mut block = [0; SEGMENT_HEADER_BYTES as usize];
+    let mut block = [0; memory_bytes(SEGMENT_HEADER_BYTES)];
     let read = read_at(disk, segment, &mut block, 0);
     read.is_ok() && SegmentHeader::decode(&block).is_ok_and(|header| header.id != segment.id)
 }

@@ -11,7 +11,7 @@ use super::{Record, RecordRef};
 use crate::Lsn;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
-use crate::frame::{GroupHeader, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, first_record};
+use crate::frame::{GroupHeader, RECORD_HEADER_BYTES, SEGMENT_HEADER_BYTES, first_record, memory_bytes};
 use crate::segment::{Checked, GroupReader, LargeGroup, Payload, Segment, Succession};
 
 /// The records of a range, in the order of their LSNs, without a hole.
@@ -166,7 +166,7 @@ impl Replay {
                 let Some((header, payload, taken)) = first_record(self.reader.held(rest.clone())) else {
                     return Err(self.damage(lsn, "the group ends before its last record"));
                 };
-                let payload_start = start + RECORD_HEADER_BYTES as usize;
+                let payload_start = start + memory_bytes(RECORD_HEADER_BYTES);
                 let place = payload_start..payload_start + payload.len();
                 rest.start += taken;
                 (header, Payload::Held(place))

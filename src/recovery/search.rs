@@ -5,11 +5,11 @@ use std::sync::Arc;
 use crate::Lsn;
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::frame::{BLOCK_BYTES, GROUP_HEADER_BYTES, GroupHeader};
+use crate::frame::{BLOCK_BYTES, GROUP_HEADER_BYTES, GroupHeader, SEGMENT_HEADER_BYTES, memory_bytes};
 use crate::segment::{Segment, WINDOW_BYTES, read_at};
 
 /// Neighbouring pieces share this much, so that a header that starts in one piece is whole in it or in the next.
-const OVERLAP_BYTES: usize = GROUP_HEADER_BYTES as usize - 8;
+const OVERLAP_BYTES: usize = memory_bytes(GROUP_HEADER_BYTES) - 8;
 
 /// What stands behind the place.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ pub(super) fn search(
     })?;
     behind.only_zeros = only_zeros;
     for (later, segment) in segments.iter().enumerate().skip(index + 1) {
-        scan(disk, segment, crate::frame::SEGMENT_HEADER_BYTES, &mut piece, &mut |_, bytes| {
+        scan(disk, segment, SEGMENT_HEADER_BYTES, &mut piece, &mut |_, bytes| {
             if let Some(header) = GroupHeader::decode(bytes, segment.id) {
                 behind.mark = behind.mark.max(header.durable_lsn);
                 behind.later_segment = Some(later);
@@ -88,7 +88,7 @@ fn scan(
     let mut only_zeros = true;
     let mut at = from;
     while at < segment.capacity_bytes {
-        let left = usize::try_from(segment.capacity_bytes - at).unwrap_or(usize::MAX);
+        let left = memory_bytes(segment.capacity_bytes - at);
         let piece_bytes = left.min(piece.len());
         read_at(disk, segment, &mut piece[..piece_bytes], at)?;
         only_zeros &= scan_piece(segment.id, &piece[..piece_bytes], &mut |position, bytes| {
@@ -104,7 +104,7 @@ fn scan(
 
 /// Blocks of zeros, of which a prepared segment mostly consists, are passed quickly.
 fn scan_piece(segment_id: u64, piece: &[u8], candidate: &mut dyn FnMut(usize, &[u8])) -> bool {
-    const BLOCK: usize = BLOCK_BYTES as usize;
+    const BLOCK: usize = memory_bytes(BLOCK_BYTES);
     let mut only_zeros = true;
     for (number, block) in piece.chunks(BLOCK).enumerate() {
         if is_zero(block) {
@@ -115,7 +115,7 @@ fn scan_piece(segment_id: u64, piece: &[u8], candidate: &mut dyn FnMut(usize, &[
         for position in (start..start + block.len()).step_by(8) {
             let bytes = &piece[position..];
             if GroupHeader::begins(bytes, segment_id) {
-                candidate(position, &bytes[..GROUP_HEADER_BYTES as usize]);
+                candidate(position, &bytes[..memory_bytes(GROUP_HEADER_BYTES)]);
             }
         }
     }

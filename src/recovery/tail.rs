@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
+use super::Persist;
 use crate::Lsn;
 use crate::error::Result;
-use crate::frame::{GROUP_BYTES_MAX, GROUP_HEADER_BYTES, GroupHeader, SEGMENT_HEADER_BYTES};
+use crate::frame::{GROUP_BYTES_MAX, GROUP_HEADER_BYTES, GroupHeader, SEGMENT_HEADER_BYTES, memory_bytes};
 use crate::segment::Segment;
 
 /// The bytes of the groups at the end of a segment, as they were verified, that no durable LSN covers. They are in the
@@ -107,17 +108,17 @@ impl Tail {
         tail_segment: &Segment,
         active: &Segment,
         offset: u64,
-        persist: &mut dyn FnMut(&Segment, u64, &[u8]) -> Result<()>,
+        persist: &mut Persist<'_>,
     ) -> Result<()> {
         let zero_bytes = GROUP_HEADER_BYTES.min(active.capacity_bytes.saturating_sub(offset));
-        let zeros = &[0; GROUP_HEADER_BYTES as usize][..usize::try_from(zero_bytes).unwrap_or(0)];
+        let zeros = &[0; memory_bytes(GROUP_HEADER_BYTES)][..memory_bytes(zero_bytes)];
         let same_file = tail_segment.number == active.number;
         if same_file {
             self.bytes.extend_from_slice(zeros);
         }
         let mut at = self.offset;
         // More than one write only where the tail is larger than a system call can write.
-        for extent in self.bytes[self.passed_bytes..].chunks(GROUP_BYTES_MAX as usize) {
+        for extent in self.bytes[self.passed_bytes..].chunks(memory_bytes(GROUP_BYTES_MAX)) {
             persist(tail_segment, at, extent)?;
             at += extent.len() as u64;
         }

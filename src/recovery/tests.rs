@@ -1,13 +1,14 @@
 //! Recovery on real files.
 
-pub(crate) mod image;
-
+mod damage;
+mod failing;
 mod rows;
+mod tail;
 
 use std::path::Path;
 use std::sync::Arc;
 
-use self::image::Image;
+use super::image::Image;
 use super::{Recovered, recover};
 use crate::Lsn;
 use crate::disk::{Access, Disk, RealDisk};
@@ -35,9 +36,9 @@ fn open_directory(path: &Path) -> Result<Opened> {
     let segments = list_segments(&*disk)?
         .into_iter()
         .map(|number| Segment::open(&*disk, number, Access::ReadWrite, 1).map(Arc::new))
-        .collect::<Result<_>>()?;
+        .collect::<Result<Vec<_>>>()?;
     let mut persisted = Vec::new();
-    let recovered = recover(&*disk, segments, &mut |segment, offset, bytes| {
+    let recovered = recover(&*disk, &segments, &mut |segment, offset, bytes| {
         disk.write_at(segment.reading(), bytes, offset).unwrap();
         persisted.push(Persisted { number: segment.number, offset, bytes: bytes.to_vec() });
         Ok(())

@@ -17,7 +17,7 @@ use self::window::Window;
 use super::Segment;
 use crate::disk::Disk;
 use crate::error::Result;
-use crate::frame::{Flaw, GROUP_HEADER_BYTES, GroupCheck, GroupHeader};
+use crate::frame::{BLOCK_BYTES, Flaw, GROUP_HEADER_BYTES, GroupCheck, GroupHeader, memory_bytes};
 
 /// What is read at once, small enough to stay in a core's second-level cache while it is verified and served.
 pub(crate) const WINDOW_BYTES: usize = 256 << 10;
@@ -49,7 +49,7 @@ impl GroupReader {
 
     /// A reader for a first group only, which reads no more than it needs.
     pub(crate) fn for_first_groups() -> Self {
-        GroupReader { window: Window::new(crate::frame::BLOCK_BYTES as usize) }
+        GroupReader { window: Window::new(memory_bytes(BLOCK_BYTES)) }
     }
 
     /// Lets go of what was read, so that the file is read again: it may have grown since.
@@ -68,7 +68,7 @@ impl GroupReader {
         if left_bytes < GROUP_HEADER_BYTES {
             return Ok(Err("the segment is at its end without a seal"));
         }
-        let bytes = self.window.bytes(disk, segment, offset, GROUP_HEADER_BYTES as usize)?;
+        let bytes = self.window.bytes(disk, segment, offset, memory_bytes(GROUP_HEADER_BYTES))?;
         Ok(match GroupHeader::decode(bytes, segment.id) {
             None => Err("no group header that verifies"),
             Some(header) if u64::from(header.group_bytes) > left_bytes => {
@@ -93,14 +93,14 @@ impl GroupReader {
             return LargeGroup::check(&mut self.window, disk, segment, offset, header, keep);
         }
         let bytes = self.window.bytes(disk, segment, offset, group_bytes)?;
-        if let Err(flaw) = GroupCheck::whole(header, &bytes[GROUP_HEADER_BYTES as usize..]) {
+        if let Err(flaw) = GroupCheck::whole(header, &bytes[memory_bytes(GROUP_HEADER_BYTES)..]) {
             return Ok(Checked::Flawed(flaw));
         }
         if let Some(keep) = keep {
             keep.extend_from_slice(bytes);
         }
         let group = self.window.place_of(offset, group_bytes);
-        Ok(Checked::Held(group.start + GROUP_HEADER_BYTES as usize..group.end))
+        Ok(Checked::Held(group.start + memory_bytes(GROUP_HEADER_BYTES)..group.end))
     }
 
     /// What stands at a place that came with [`Checked::Held`] or from a [`LargeGroup`], before the reader read on.

@@ -41,7 +41,7 @@ impl Wal {
         } else {
             open_segments(&*disk, &numbers)?
         };
-        let mut recovered = recover(&*disk, segments, &mut |segment, offset, bytes| {
+        let mut recovered = recover(&*disk, &segments, &mut |segment, offset, bytes| {
             strategy
                 .persist(Extent::new(segment.slot(0).as_fd(), offset, bytes))
                 .map_err(|source| Error::io("make durable again", &segment.path, source))

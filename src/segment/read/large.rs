@@ -8,7 +8,7 @@ use crate::disk::Disk;
 use crate::error::Result;
 use crate::frame::{
     Flaw, GROUP_HEADER_BYTES, GroupCheck, GroupHeader, RECORD_HEADER_BYTES, RecordHeader, first_record,
-    record_bytes,
+    memory_bytes, record_bytes,
 };
 use crate::segment::Segment;
 
@@ -64,7 +64,7 @@ impl LargeGroup {
         for index in 0..group.pieces() {
             let piece = group.piece(window, disk, segment, index)?;
             group.piece_sums.push(crc32fast::hash(piece));
-            let body = if index == 0 { &piece[GROUP_HEADER_BYTES as usize..] } else { piece };
+            let body = if index == 0 { &piece[memory_bytes(GROUP_HEADER_BYTES)..] } else { piece };
             verdict = check.push(body);
             if verdict.is_err() {
                 break;
@@ -85,8 +85,7 @@ impl LargeGroup {
     }
 
     fn pieces(&self) -> usize {
-        // A group's length fits in 32 bits.
-        (self.group_bytes as usize).div_ceil(WINDOW_BYTES)
+        memory_bytes(self.group_bytes).div_ceil(WINDOW_BYTES)
     }
 
     fn piece<'w>(
@@ -97,7 +96,7 @@ impl LargeGroup {
         index: usize,
     ) -> Result<&'w [u8]> {
         let start = index as u64 * WINDOW_BYTES as u64;
-        let bytes = (self.group_bytes - start).min(WINDOW_BYTES as u64) as usize;
+        let bytes = memory_bytes(self.group_bytes - start).min(WINDOW_BYTES);
         window.bytes(disk, segment, self.offset + start, bytes)
     }
 
@@ -109,7 +108,7 @@ impl LargeGroup {
         segment: &Segment,
         position: u64,
     ) -> Result<Result<&'w [u8], Flaw>> {
-        let index = (position / WINDOW_BYTES as u64) as usize;
+        let index = memory_bytes(position) / WINDOW_BYTES;
         let Some(&sum) = self.piece_sums.get(index) else {
             return Ok(Err(CHANGED));
         };
@@ -120,7 +119,7 @@ impl LargeGroup {
             }
             self.compared = Some(index);
         }
-        Ok(Ok(&piece[(position % WINDOW_BYTES as u64) as usize..]))
+        Ok(Ok(&piece[memory_bytes(position) % WINDOW_BYTES..]))
     }
 
     /// The next record, verified once more. The caller asks for no more records than the group has.
@@ -144,7 +143,7 @@ impl LargeGroup {
             let start = self.offset + position + RECORD_HEADER_BYTES;
             return Ok(Ok((header, Payload::Held(reader.window().place_of(start, payload_bytes)))));
         }
-        let Some((header_bytes, _)) = rest.split_at_checked(RECORD_HEADER_BYTES as usize) else {
+        let Some((header_bytes, _)) = rest.split_at_checked(memory_bytes(RECORD_HEADER_BYTES)) else {
             return Ok(Err(CHANGED));
         };
         let header = RecordHeader::decode(header_bytes);
@@ -163,7 +162,7 @@ impl LargeGroup {
         if end > self.group_bytes {
             return Ok(Err(CHANGED));
         }
-        let payload_bytes = header.payload_bytes() as usize;
+        let payload_bytes = memory_bytes(header.payload_bytes());
         let mut record = std::mem::take(&mut self.record);
         record.clear();
         record.reserve_exact(payload_bytes);

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::disk::Disk;
 use crate::error::{Error, Result};
+use crate::frame::memory_bytes;
 use crate::segment::Segment;
 
 #[derive(Debug)]
@@ -46,7 +47,7 @@ impl Window {
 
     /// Where in the buffer bytes stand that were just asked for.
     pub(super) fn place_of(&self, offset: u64, bytes: usize) -> Range<usize> {
-        let start = usize::try_from(offset - self.offset).unwrap_or(usize::MAX);
+        let start = memory_bytes(offset - self.offset);
         start..start + bytes
     }
 
@@ -59,7 +60,7 @@ impl Window {
         if segment.id != self.segment_id || offset < self.offset {
             return 0;
         }
-        usize::try_from(offset - self.offset).map_or(0, |skipped| self.filled_bytes.saturating_sub(skipped))
+        self.filled_bytes.saturating_sub(memory_bytes(offset - self.offset))
     }
 
     /// Moves what is held from `offset` on to the front, and reads what follows it.
@@ -70,7 +71,7 @@ impl Window {
         self.offset = offset;
         self.filled_bytes = kept;
 
-        let left = usize::try_from(segment.capacity_bytes.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let left = memory_bytes(segment.capacity_bytes.saturating_sub(offset));
         let target = wanted_bytes.max(self.step_bytes).min(left);
         self.grow(target);
         let from = offset.saturating_add(kept as u64);
