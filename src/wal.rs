@@ -198,8 +198,8 @@ impl Wal {
         self.commit().check_process()?;
         let bounds = (lsns.start_bound().cloned(), lsns.end_bound().cloned());
         let resolve = |oldest, durable| resolve(&bounds, oldest, durable);
-        let (segments, (from, last)) = self.commit().segments_for(resolve)?;
-        Ok(Replay::over(Arc::clone(&self.handle.disk), segments, from, last))
+        let range = self.commit().segments_for(resolve)?;
+        Ok(Replay::over(Arc::clone(&self.handle.disk), range.segments, range.first, range.last))
     }
 
     /// Drops records up to `up_to` where a whole segment can go: at most what is durable, and perhaps less. Works with zero
@@ -252,13 +252,14 @@ impl Wal {
         B: IntoIterator,
         B::Item: AsRef<[u8]>,
     {
-        match self.with_encoded(batch, |item| self.commit().submit(item, stage))? {
-            Some(staged) => Ok(self.ticket(&staged)),
-            None => {
+        let staged = self.with_encoded(batch, |item| self.commit().submit(item, stage))?;
+        Ok(staged.map_or_else(
+            || {
                 let none = self.no_lsns();
-                Ok(Ticket::new(Arc::clone(self.commit()), *none.start(), *none.end()))
-            }
-        }
+                Ticket::new(Arc::clone(self.commit()), *none.start(), *none.end())
+            },
+            |staged| self.ticket(&staged),
+        ))
     }
 
     fn ticket(&self, staged: &Staged) -> Ticket {

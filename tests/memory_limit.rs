@@ -1,6 +1,8 @@
 //! A log much larger than memory replays in constant memory (bug reports F07 and G04: out of memory at replay, restart,
 //! and again).
 
+#![allow(clippy::unwrap_used, reason = "a failure is the test's answer")]
+
 use std::process::Command;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -1,5 +1,7 @@
 //! The log end to end, on a real directory.
 
+#![allow(clippy::unwrap_used, reason = "a failure is the test's answer")]
+
 use wo_wal::{Error, Lsn, Reader, Wal};
 
 #[test]

@@ -155,6 +155,14 @@ pub struct Stats {
     pub segment_bytes: u64,
 }
 
+/// The first and the last record to be read, and the segments that hold them, oldest first.
+#[derive(Debug)]
+pub(crate) struct RangeOfSegments {
+    pub(crate) segments: Vec<Arc<Segment>>,
+    pub(crate) first: Lsn,
+    pub(crate) last: Lsn,
+}
+
 /// How a sleep ended.
 enum Woken {
     Durable,
@@ -233,7 +241,7 @@ impl Commit {
     pub(crate) fn segments_for(
         &self,
         resolve: impl FnOnce(Lsn, Lsn) -> Result<(Lsn, Lsn)>,
-    ) -> Result<(Vec<Arc<Segment>>, (Lsn, Lsn))> {
+    ) -> Result<RangeOfSegments> {
         let state = self.lock();
         let (first, last) = resolve(state.ledger.oldest_lsn(), state.ledger.durable_lsn())?;
         let notes = state.ledger.segments();
@@ -243,7 +251,7 @@ impl Commit {
             (Some(start), Some(end)) if start <= end => state.segments.range(start..=end).cloned().collect(),
             _ => Vec::new(),
         };
-        Ok((segments, (first, last)))
+        Ok(RangeOfSegments { segments, first, last })
     }
 
     pub(crate) fn stats(&self) -> Stats {

@@ -88,7 +88,7 @@ impl<'a> Extent<'a> {
         self.offset
     }
 
-    /// The bytes. At most 0x7fff_f000 of them: one system call can write that many.
+    /// The bytes. At most `0x7fff_f000` of them: one system call can write that many.
     pub fn bytes(&self) -> &'a [u8] {
         self.bytes
     }
