@@ -14,7 +14,7 @@ pub(crate) use range::resolve;
 pub use replay::Replay;
 
 use crate::Lsn;
-use crate::disk::{Access, Disk, RealDisk};
+use crate::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
 use crate::recovery::{RecoveredSegment, Recovery, inspect};
 use crate::segment::{Segment, list_segments};
@@ -46,8 +46,8 @@ pub struct Record {
 /// A log opened for reading only: by another process than the one that writes it, or on read-only media.
 ///
 /// It takes no lock, creates nothing and repairs nothing, and works in a directory that cannot be written to. What it
-/// serves was fixed when it was opened; open again to see more. It keeps the files open, so a trim by the writer does not
-/// take them away; but the writer may recycle them, and a replay that meets that ends with [`Error::Trimmed`].
+/// serves was fixed when it was opened; open again to see more. The writer may trim and recycle files meanwhile: a replay
+/// that meets that ends with [`Error::Trimmed`].
 #[derive(Clone, Debug)]
 pub struct Reader {
     inner: Arc<Inner>,
@@ -86,6 +86,9 @@ pub struct SegmentInfo {
 
 /// How often a log that looks damaged is read again before that is believed: a writer may be at work.
 const ATTEMPTS: u32 = 8;
+/// How many of the newest segments a reader keeps open from before it looks at them: the one that the log ends in, the one
+/// before it where the log ends with a seal, and a prepared one.
+const KEPT_OPEN: usize = 3;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 
 impl Reader {
@@ -124,6 +127,9 @@ impl Reader {
         let segments = open_segments(&**disk)?;
         if segments.is_empty() {
             return Ok(Self::empty(disk));
+        }
+        for segment in segments.iter().rev().take(KEPT_OPEN) {
+            segment.keep_open(&**disk)?;
         }
         let (found, mark, last_index) = inspect(&**disk, &segments)?;
         let mut report = found.report;
@@ -213,7 +219,7 @@ pub(crate) fn segments_from(segments: &[RecoveredSegment], first: Lsn) -> Vec<Ar
 
 fn open_segments(disk: &dyn Disk) -> Result<Vec<Arc<Segment>>> {
     let numbers = list_segments(disk)?;
-    numbers.into_iter().map(|number| Segment::open(disk, number, Access::Read, 1).map(Arc::new)).collect()
+    numbers.into_iter().map(|number| Segment::open(disk, number).map(Arc::new)).collect()
 }
 
 /// Whether a writer at work can make a sound log look like that.
@@ -228,7 +234,15 @@ fn may_be_a_race(error: &Error) -> bool {
 
 /// Makes the file's bytes stable, as far as anybody can say: on media that cannot be written to, nothing waits to be.
 fn is_stable(disk: &dyn Disk, segment: &Segment) -> bool {
-    match disk.sync(segment.reading()) {
+    // The description that the bytes were read through, opened before they were: a write-back error in between reaches it.
+    let file = match segment.open_for_reading(disk) {
+        Ok(file) => file,
+        Err(error) => {
+            log::warn!("{}: its unproven end is not served: {error}", segment.path.display());
+            return false;
+        }
+    };
+    match disk.sync(&file) {
         Ok(()) => true,
         Err(error) => {
             let read_only = [rustix::io::Errno::ROFS, rustix::io::Errno::INVAL];

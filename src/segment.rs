@@ -5,10 +5,13 @@ mod store;
 mod succession;
 
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 pub(crate) use read::{Checked, GroupReader, LargeGroup, Payload, WINDOW_BYTES, read_at};
-pub(crate) use store::{Fill, Pace, Removed, SEGMENT_BYTES_MIN, SegmentStore, StoreFailure, StoreResult};
+pub(crate) use store::{
+    Fill, Pace, Prepared, Removed, SEGMENT_BYTES_MIN, SegmentStore, StoreFailure, StoreResult,
+};
 pub(crate) use succession::Succession;
 
 use crate::Lsn;
@@ -39,9 +42,8 @@ pub(crate) fn list_segments(disk: &dyn Disk) -> Result<Vec<u64>> {
     Ok(numbers)
 }
 
-/// An open segment whose header has been verified.
-///
-/// The file stays readable while this value lives, also after a trim removed its name.
+/// A segment whose header has been verified. It holds no file open, so that a log of many segments opens with few
+/// descriptors: whoever reads or writes it opens what it needs.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) number: u64,
@@ -49,32 +51,51 @@ pub(crate) struct Segment {
     pub(crate) capacity_bytes: u64,
     pub(crate) id: u64,
     pub(crate) path: PathBuf,
-    /// Open file descriptions, one for each barrier that may be in flight: a write-back error is reported once per
-    /// description, so two barriers must not share one. Reading uses the first; it reports no write-back errors.
-    files: Box<[File]>,
+    /// Set before the name is taken away while somebody may still read the segment, and by a reader of its own.
+    kept: OnceLock<Arc<File>>,
 }
 
+/// Open file descriptions for barriers, one for each that may be in flight: a write-back error is reported once per
+/// description, so two barriers must not share one. Nothing else syncs them.
+pub(crate) type BarrierFiles = Arc<[File]>;
+
 impl Segment {
-    /// Opens a segment by number and verifies its header. `descriptions` is at least 1.
-    pub(crate) fn open(disk: &dyn Disk, number: u64, access: Access, descriptions: usize) -> Result<Segment> {
-        let name = segment_name(number);
-        let path = disk.path().join(&name);
-        let files: Box<[File]> = (0..descriptions.max(1))
-            .map(|_| disk.open(&name, access))
-            .collect::<std::io::Result<_>>()
-            .map_err(|source| Error::io("open", &path, source))?;
-        let header = read_header(disk, &files[0], number, &path)?;
-        Ok(Segment { number, capacity_bytes: header.capacity_bytes, id: header.id, path, files })
+    /// Finds a segment by number and verifies its header.
+    pub(crate) fn open(disk: &dyn Disk, number: u64) -> Result<Segment> {
+        let path = disk.path().join(segment_name(number));
+        let file = open_file(disk, number, &path, Access::Read)?;
+        let header = read_header(disk, &file, number, &path)?;
+        Ok(Segment {
+            number,
+            capacity_bytes: header.capacity_bytes,
+            id: header.id,
+            path,
+            kept: OnceLock::new(),
+        })
     }
 
-    /// The description for reading.
-    pub(crate) fn reading(&self) -> &File {
-        &self.files[0]
+    /// A description for reading.
+    pub(crate) fn open_for_reading(&self, disk: &dyn Disk) -> Result<Arc<File>> {
+        if let Some(kept) = self.kept.get() {
+            return Ok(Arc::clone(kept));
+        }
+        match open_file(disk, self.number, &self.path, Access::Read) {
+            Ok(file) => Ok(Arc::new(file)),
+            // The name may have gone in between, but then the file was kept before.
+            Err(error) => self.kept.get().cloned().ok_or(error),
+        }
     }
 
-    /// The description for the barrier in this slot; each slot has its own.
-    pub(crate) fn slot(&self, slot: usize) -> &File {
-        &self.files[slot]
+    /// Keeps the file open for those who read it, from now on also without its name.
+    pub(crate) fn keep_open(&self, disk: &dyn Disk) -> Result<()> {
+        let file = self.open_for_reading(disk)?;
+        let _ = self.kept.set(file);
+        Ok(())
+    }
+
+    /// Descriptions for `count` barriers in flight.
+    pub(crate) fn open_for_barriers(&self, disk: &dyn Disk, count: usize) -> Result<BarrierFiles> {
+        (0..count).map(|_| open_file(disk, self.number, &self.path, Access::ReadWrite)).collect()
     }
 
     pub(crate) fn corrupt(&self, offset: u64, lsn: Lsn, what: &'static str) -> Error {
@@ -82,9 +103,13 @@ impl Segment {
     }
 }
 
+fn open_file(disk: &dyn Disk, number: u64, path: &Path, access: Access) -> Result<File> {
+    disk.open(&segment_name(number), access).map_err(|source| Error::io("open", path, source))
+}
+
 /// Reads and verifies the header of the file that has segment `number`'s name. The header was stable before the file got
 /// that name, so one that does not verify is damage, always.
-fn read_header(disk: &dyn Disk, file: &File, number: u64, path: &std::path::Path) -> Result<SegmentHeader> {
+fn read_header(disk: &dyn Disk, file: &File, number: u64, path: &Path) -> Result<SegmentHeader> {
     let mut block = [0; memory_bytes(SEGMENT_HEADER_BYTES)];
     let read = disk.read_at(file, &mut block, 0).map_err(|source| Error::io("read", path, source))?;
     let corrupt = |what| Error::Corrupt { segment: path.to_owned(), offset: 0, lsn: Lsn::ZERO, what };

@@ -9,6 +9,7 @@
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
@@ -20,7 +21,7 @@ use super::provide::{Preparer, Request};
 use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::options::OnFailure;
-use crate::segment::{Segment, SegmentStore, segment_name};
+use crate::segment::{BarrierFiles, Segment, SegmentStore, segment_name};
 use crate::strategy::{Extent, SyncStrategy};
 
 /// The largest [`SyncStrategy::max_in_flight`] that is made use of.
@@ -34,6 +35,8 @@ const ABORT_STATUS: i32 = 74;
 pub(crate) struct Commit {
     /// The process that opened the log. Compared by every call, every lead and every drop.
     process: u32,
+    /// The directory, for messages.
+    dir: PathBuf,
     strategy: Arc<dyn SyncStrategy>,
     on_failure: OnFailure,
     pub(super) state: Mutex<State>,
@@ -59,7 +62,10 @@ pub(crate) struct CommitParts {
     pub(crate) ledger: Ledger,
     /// The files of the ledger's segments, in the same order.
     pub(crate) segments: VecDeque<Arc<Segment>>,
+    /// Of the active segment and those behind it.
+    pub(crate) barrier_files: VecDeque<BarrierFiles>,
     pub(crate) files: SegmentStore,
+    pub(crate) dir: PathBuf,
 }
 
 /// Everything that the state lock protects.
@@ -68,6 +74,9 @@ pub(super) struct State {
     pub(super) ledger: Ledger,
     /// The files of the ledger's segments, in the same order.
     pub(super) segments: VecDeque<Arc<Segment>>,
+    /// The descriptions for barriers of the active segment, and of the prepared next one. A leader holds a reference while
+    /// its barrier is in flight, so rotation does not close a file under it.
+    pub(super) barrier_files: VecDeque<BarrierFiles>,
     /// The lead has been offered to a sleeper that has not claimed it yet; nobody else may lead meanwhile.
     lead_offered: bool,
     /// Threads that sleep on `progress`.
@@ -176,6 +185,7 @@ impl Commit {
         let state = State {
             ledger: parts.ledger,
             segments: parts.segments,
+            barrier_files: parts.barrier_files,
             lead_offered: false,
             progress_waiters: 0,
             busy_slots: 0,
@@ -188,6 +198,7 @@ impl Commit {
         };
         Arc::new_cyclic(|this| Commit {
             process: std::process::id(),
+            dir: parts.dir,
             strategy: parts.strategy,
             on_failure: parts.on_failure,
             state: Mutex::new(state),
@@ -462,7 +473,7 @@ impl Commit {
     fn carry<'a>(&'a self, mut state: StateGuard<'a>, taken: TakenGroup) -> StateGuard<'a> {
         let slot = state.take_slot();
         // Groups are taken for the active segment only.
-        let segment = state.segments.get(state.ledger.active_index()).cloned();
+        let files = state.barrier_files.front().cloned();
         state.wakes.progress = true;
         if state.ledger.wants_next().is_some() && !state.next_requested {
             state.next_requested = true;
@@ -473,16 +484,14 @@ impl Commit {
 
         let mut flight = Flight { commit: self, taken: Some(taken), slot };
         let started = Instant::now();
-        let outcome = match (&segment, &flight.taken) {
-            (Some(segment), Some(taken)) => self
+        let outcome = match (files.as_ref().and_then(|files| files.get(slot)), &flight.taken) {
+            (Some(file), Some(taken)) => self
                 .strategy
-                .persist(Extent::new(segment.slot(slot).as_fd(), taken.offset, &taken.buffer.bytes))
-                .map_err(|source| Error::io("make durable", &segment.path, source)),
-            _ => Err(Error::config("a group was staged for a segment that is not there")),
+                .persist(Extent::new(file.as_fd(), taken.offset, &taken.buffer.bytes))
+                .map_err(|source| self.barrier_failure(taken.segment_number, source)),
+            _ => Err(Error::config("a group was taken for a segment that is not open")),
         };
         let barrier_nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        // Back to one reference before the segment can be trimmed: it would not be recycled otherwise.
-        drop(segment);
         let mut state = self.lock();
         if let Some(taken) = flight.taken.take() {
             if outcome.is_ok() {
@@ -492,6 +501,10 @@ impl Commit {
             state.ledger.keep_buffer(taken.buffer);
         }
         state
+    }
+
+    fn barrier_failure(&self, segment_number: u64, source: std::io::Error) -> Error {
+        Error::io("make durable", self.dir.join(segment_name(segment_number)), source)
     }
 
     /// The one place where a barrier's outcome turns into acks or errors.
@@ -506,6 +519,7 @@ impl Commit {
         }
         if state.ledger.active_index() != active {
             state.stats.rotations += 1;
+            state.barrier_files.pop_front();
             state.next_requested = false;
         }
         self.durable_lsn.store(state.ledger.durable_lsn().get(), Ordering::Release);
@@ -644,7 +658,7 @@ impl Drop for Flight<'_> {
         let Some(taken) = self.taken.take() else { return };
         let mut state = self.commit.lock();
         let panicked = std::io::Error::other("the strategy panicked");
-        let cause = Error::io("make durable", segment_name(taken.segment_number), panicked);
+        let cause = self.commit.barrier_failure(taken.segment_number, panicked);
         self.commit.settle(&mut state, taken.number, self.slot, Err(cause));
         self.commit.leave(state);
     }

@@ -2,13 +2,13 @@
 //! no room.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use super::lead::{Commit, Phase, StateGuard};
 use super::ledger::{Admission, FileNeed, SegmentNote};
 use crate::error::{Error, Result};
-use crate::segment::{Fill, Pace, Segment, SegmentStore, StoreFailure, StoreResult};
+use crate::segment::{Fill, Pace, Prepared, Segment, SegmentStore, StoreFailure, StoreResult};
 
 /// Enough for a thread that only calls the system.
 const PREPARER_STACK_BYTES: usize = 256 * 1024;
@@ -109,9 +109,9 @@ impl Commit {
         self.leave(state);
         let Some(number) = wanted else { return };
         match files.prepare(number, segment_bytes, Fill::Zeros(&self.preparer.pace)) {
-            Ok(segment) => {
+            Ok(prepared) => {
                 let mut state = self.lock();
-                state.add_next(segment);
+                state.add_next(prepared);
                 self.leave(state);
             }
             // Whoever needs the segment tries again and gets the answer.
@@ -172,9 +172,9 @@ impl Commit {
         self.leave(state);
         let made = files.prepare(number, capacity_bytes, Fill::Reserve);
         let mut state = self.lock();
-        let result = self.accept(&mut state, made).map(|segment| {
+        let result = self.accept(&mut state, made).map(|prepared| {
             state.stats.inline_prepares += 1;
-            state.add_next(segment);
+            state.add_next(prepared);
         });
         self.leave(state);
         result
@@ -194,11 +194,9 @@ impl Commit {
         let mut state = self.lock();
         state.ledger.set_replacing(false);
         state.note_progress();
-        let result = self.accept(&mut state, made).map(|segment| {
+        let result = self.accept(&mut state, made).map(|prepared| {
             state.stats.inline_prepares += 1;
-            if let Some(index) = state.ledger.replace(note_of(&segment)) {
-                state.segments[index] = Arc::new(segment);
-            }
+            state.replace(prepared);
         });
         self.leave(state);
         result
@@ -228,10 +226,20 @@ impl Commit {
 
 impl super::lead::State {
     /// Adds the prepared next segment.
-    pub(super) fn add_next(&mut self, segment: Segment) {
-        self.ledger.add_next(note_of(&segment));
-        self.segments.push_back(Arc::new(segment));
+    pub(super) fn add_next(&mut self, prepared: Prepared) {
+        self.ledger.add_next(note_of(&prepared.segment));
+        self.segments.push_back(prepared.segment);
+        self.barrier_files.push_back(prepared.barrier_files);
         self.note_progress();
+    }
+
+    /// Puts a larger file in the place of the segment with the same number: the active one, or the next.
+    fn replace(&mut self, prepared: Prepared) {
+        let active = self.ledger.active_index();
+        if let Some(index) = self.ledger.replace(note_of(&prepared.segment)) {
+            self.segments[index] = prepared.segment;
+            self.barrier_files[index - active] = prepared.barrier_files;
+        }
     }
 
     pub(super) fn is_open(&self) -> bool {

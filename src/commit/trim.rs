@@ -70,7 +70,7 @@ impl Commit {
             state = self.lock();
             match self.accept(&mut state, removed) {
                 Ok(Removed::Spare) => state.ledger.set_spare(true),
-                Ok(Removed::Next(segment)) => state.add_next(segment),
+                Ok(Removed::Next(prepared)) => state.add_next(prepared),
                 Ok(Removed::Gone) => {}
                 Err(error) => {
                     self.leave(state);
@@ -97,7 +97,7 @@ impl Commit {
         let mut made = files.prepare_from_spare(number);
         if let Ok(None) = made {
             made = match files.prepare(number, segment_bytes, Fill::Reserve) {
-                Ok(segment) => Ok(Some(segment)),
+                Ok(prepared) => Ok(Some(prepared)),
                 Err(StoreFailure::Full { .. }) => Ok(None),
                 Err(failure) => Err(failure),
             };
@@ -105,7 +105,7 @@ impl Commit {
         let mut state = self.lock();
         state.ledger.set_spare(files.spare_bytes().is_some());
         match self.accept(&mut state, made) {
-            Ok(Some(segment)) => state.add_next(segment),
+            Ok(Some(prepared)) => state.add_next(prepared),
             Ok(None) => {}
             Err(error) => {
                 self.leave(state);

@@ -1,7 +1,7 @@
 //! Files that another process recycled while they were read here.
 
 use crate::Lsn;
-use crate::disk::{Access, Disk};
+use crate::disk::Disk;
 use crate::frame::{SEGMENT_HEADER_BYTES, SegmentHeader, memory_bytes};
 use crate::segment::{GroupReader, Segment, list_segments, read_at};
 
@@ -16,12 +16,12 @@ pub(super) fn now_oldest_if_recycled(disk: &dyn Disk, segment: &Segment) -> Opti
 
 fn has_other_id(disk: &dyn Disk, segment: &Segment) -> bool {
     let mut block = [0; memory_bytes(SEGMENT_HEADER_BYTES)];
-    let read = read_at(disk, segment, &mut block, 0);
+    let read = segment.open_for_reading(disk).and_then(|file| read_at(disk, segment, &file, &mut block, 0));
     read.is_ok() && SegmentHeader::decode(&block).is_ok_and(|header| header.id != segment.id)
 }
 
 fn oldest_now(disk: &dyn Disk, numbers: &[u64]) -> Option<Lsn> {
-    let oldest = Segment::open(disk, *numbers.first()?, Access::Read, 1).ok()?;
+    let oldest = Segment::open(disk, *numbers.first()?).ok()?;
     let mut reader = GroupReader::for_first_groups();
     let header = reader.header(disk, &oldest, SEGMENT_HEADER_BYTES).ok()?.ok()?;
     Some(header.first_lsn)

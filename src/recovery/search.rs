@@ -85,12 +85,13 @@ fn scan(
     piece: &mut [u8],
     candidate: &mut dyn FnMut(u64, &[u8]),
 ) -> Result<bool> {
+    let file = segment.open_for_reading(disk)?;
     let mut only_zeros = true;
     let mut at = from;
     while at < segment.capacity_bytes {
         let left = memory_bytes(segment.capacity_bytes - at);
         let piece_bytes = left.min(piece.len());
-        read_at(disk, segment, &mut piece[..piece_bytes], at)?;
+        read_at(disk, segment, &file, &mut piece[..piece_bytes], at)?;
         only_zeros &= scan_piece(segment.id, &piece[..piece_bytes], &mut |position, bytes| {
             candidate(at + position as u64, bytes);
         });

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::image::Image;
 use super::{Recovered, recover};
 use crate::Lsn;
-use crate::disk::{Access, Disk, RealDisk};
+use crate::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
 use crate::reader::{Replay, segments_from};
 use crate::segment::{Segment, list_segments};
@@ -29,21 +29,24 @@ struct Opened {
     disk: Arc<dyn Disk>,
     recovered: Recovered,
     persisted: Vec<Persisted>,
+    /// Where the log is, if it is this one's own.
+    _dir: Option<tempfile::TempDir>,
 }
 
 fn open_directory(path: &Path) -> Result<Opened> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::open(path).unwrap());
     let segments = list_segments(&*disk)?
         .into_iter()
-        .map(|number| Segment::open(&*disk, number, Access::ReadWrite, 1).map(Arc::new))
+        .map(|number| Segment::open(&*disk, number).map(Arc::new))
         .collect::<Result<Vec<_>>>()?;
     let mut persisted = Vec::new();
     let recovered = recover(&*disk, &segments, &mut |segment, offset, bytes| {
-        disk.write_at(segment.reading(), bytes, offset).unwrap();
+        let file = segment.open_for_barriers(&*disk, 1).unwrap();
+        disk.write_at(&file[0], bytes, offset).unwrap();
         persisted.push(Persisted { number: segment.number, offset, bytes: bytes.to_vec() });
         Ok(())
     })?;
-    Ok(Opened { disk, recovered, persisted })
+    Ok(Opened { disk, recovered, persisted, _dir: None })
 }
 
 impl Opened {
@@ -63,7 +66,8 @@ impl Opened {
 fn open(image: &Image) -> Result<Opened> {
     let dir = tempfile::tempdir().unwrap();
     image.write_to(dir.path());
-    open_directory(dir.path())
+    let image_path = dir.path().to_owned();
+    Ok(Opened { _dir: Some(dir), ..open_directory(&image_path)? })
 }
 
 /// What an open of the image, and the replay after it, return.

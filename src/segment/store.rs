@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use super::{Segment, segment_name};
+use super::{BarrierFiles, Segment, segment_name};
 use crate::disk::{Access, Disk};
 use crate::error::Error;
 use crate::frame::{BLOCK_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, memory_bytes};
@@ -46,13 +46,20 @@ pub(crate) enum StoreFailure {
 /// The result of a store operation.
 pub(crate) type StoreResult<T> = Result<T, StoreFailure>;
 
+/// A segment that was made, with the descriptions for its barriers.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) segment: Arc<Segment>,
+    pub(crate) barrier_files: BarrierFiles,
+}
+
 /// What a removed segment's file became.
 #[derive(Debug)]
 pub(crate) enum Removed {
     /// The spare, which was missing.
     Spare,
     /// The prepared next segment, which was missing.
-    Next(Segment),
+    Next(Prepared),
     /// Kept for a later segment, or given back to the file system.
     Gone,
 }
@@ -172,7 +179,7 @@ impl SegmentStore {
         number: u64,
         capacity_bytes: u64,
         fill: Fill<'_>,
-    ) -> StoreResult<Segment> {
+    ) -> StoreResult<Prepared> {
         if capacity_bytes == self.segment_bytes
             && let Some(name) = self.recycled.pop()
         {
@@ -186,13 +193,13 @@ impl SegmentStore {
     }
 
     /// Makes segment `number` from the spare, which is then missing. Needs no space.
-    pub(crate) fn prepare_from_spare(&mut self, number: u64) -> StoreResult<Option<Segment>> {
+    pub(crate) fn prepare_from_spare(&mut self, number: u64) -> StoreResult<Option<Prepared>> {
         let Some(spare_bytes) = self.spare_bytes.take() else { return Ok(None) };
         self.name_segment(SPARE, number, spare_bytes - spare_bytes % BLOCK_BYTES).map(Some)
     }
 
     /// Puts a larger file in the place of segment `number`, which holds no group and for which nothing is staged.
-    pub(crate) fn replace(&mut self, number: u64, capacity_bytes: u64) -> StoreResult<Segment> {
+    pub(crate) fn replace(&mut self, number: u64, capacity_bytes: u64) -> StoreResult<Prepared> {
         self.create_reserved(REPLACEMENT, capacity_bytes)?;
         self.name_segment(REPLACEMENT, number, capacity_bytes)
     }
@@ -205,7 +212,13 @@ impl SegmentStore {
         let ordinary = capacity_bytes == self.segment_bytes;
         // A reader that still holds the segment keeps its bytes: such a file loses its name, but is not rewritten. No new
         // reader can come, since the segment has left the log's list.
-        let unread = Arc::into_inner(segment).is_some();
+        let unread = match Arc::try_unwrap(segment) {
+            Ok(_) => true,
+            Err(segment) => {
+                segment.keep_open(&*self.disk).map_err(StoreFailure::Final)?;
+                false
+            }
+        };
         if unread && self.spare_bytes.is_none() {
             self.rename(&name, SPARE)?;
             self.spare_bytes = Some(capacity_bytes);
@@ -231,7 +244,7 @@ impl SegmentStore {
     }
 
     /// Gives a file without a segment's name a header of its own life, and then the name.
-    fn name_segment(&self, from: &str, number: u64, capacity_bytes: u64) -> StoreResult<Segment> {
+    fn name_segment(&self, from: &str, number: u64, capacity_bytes: u64) -> StoreResult<Prepared> {
         let id = self.next_id().map_err(StoreFailure::Harmless)?;
         let file =
             self.disk.open(from, Access::ReadWrite).map_err(|source| self.last("open", from, source))?;
@@ -241,7 +254,10 @@ impl SegmentStore {
         // The description that has synced is closed: barriers get their own.
         drop(file);
         self.rename(from, &segment_name(number))?;
-        Segment::open(&*self.disk, number, Access::ReadWrite, self.descriptions).map_err(StoreFailure::Final)
+        let segment = Segment::open(&*self.disk, number).map_err(StoreFailure::Final)?;
+        let barrier_files =
+            segment.open_for_barriers(&*self.disk, self.descriptions).map_err(StoreFailure::Final)?;
+        Ok(Prepared { segment: Arc::new(segment), barrier_files })
     }
 
     fn rename(&self, from: &str, to: &str) -> StoreResult<()> {

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 
 use super::{Handle, Wal};
 use crate::commit::{Commit, CommitParts, IN_FLIGHT_MAX, Ledger, Limits, SegmentNote, Start};
-use crate::disk::{Access, Disk, RealDisk};
+use crate::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
 use crate::options::Options;
-use crate::recovery::{Recovered, RecoveredSegment, Recovery, recover};
-use crate::segment::{Fill, Segment, SegmentStore, StoreFailure, list_segments};
+use crate::recovery::{RecoveredSegment, Recovery, recover};
+use crate::segment::{Fill, Prepared, Segment, SegmentStore, StoreFailure, list_segments};
 use crate::selection::{Selection, Source};
 use crate::strategy::{Extent, Fsync, SyncStrategy};
 
@@ -37,16 +37,20 @@ impl Wal {
             options.recycle_segments,
         )?;
         let segments = if numbers.is_empty() {
-            vec![Arc::new(create_first(&mut files, options.segment_bytes)?)]
+            vec![create_first(&mut files, options.segment_bytes)?.segment]
         } else {
             open_segments(&*disk, &numbers)?
         };
-        let mut recovered = recover(&*disk, &segments, &mut |segment, offset, bytes| {
+        let recovered = recover(&*disk, &segments, &mut |segment, offset, bytes| {
+            let file = segment.open_for_barriers(&*disk, 1)?;
             strategy
-                .persist(Extent::new(segment.slot(0).as_fd(), offset, bytes))
+                .persist(Extent::new(file[0].as_fd(), offset, bytes))
                 .map_err(|source| Error::io("make durable again", &segment.path, source))
         })?;
-        reopen_for_barriers(&*disk, &mut recovered, descriptions)?;
+        let barrier_files = recovered.segments[recovered.active..]
+            .iter()
+            .map(|found| found.segment.open_for_barriers(&*disk, descriptions))
+            .collect::<Result<VecDeque<_>>>()?;
         let has_spare = files.ensure_spare().map_err(open_failure)?;
 
         let limits = Limits {
@@ -70,7 +74,9 @@ impl Wal {
             on_failure: options.on_failure,
             ledger: Ledger::new(limits, start),
             segments: recovered.segments.into_iter().map(|found| found.segment).collect::<VecDeque<_>>(),
+            barrier_files,
             files,
+            dir: disk.path().to_owned(),
         });
         log::info!(
             "write-ahead log in {}: LSN {} to {}, barriers by {} ({})",
@@ -102,7 +108,7 @@ fn select(options: &Options) -> (Arc<dyn SyncStrategy>, Selection) {
 }
 
 /// A new log: the spare first, so that there is always a file for a trim to move on into, then segment 1.
-fn create_first(files: &mut SegmentStore, segment_bytes: u64) -> Result<Segment> {
+fn create_first(files: &mut SegmentStore, segment_bytes: u64) -> Result<Prepared> {
     if !files.ensure_spare().map_err(open_failure)? {
         return Err(Error::StorageFull { needed_bytes: segment_bytes });
     }
@@ -117,17 +123,7 @@ fn open_failure(failure: StoreFailure) -> Error {
 }
 
 fn open_segments(disk: &dyn Disk, numbers: &[u64]) -> Result<Vec<Arc<Segment>>> {
-    numbers.iter().map(|&number| Segment::open(disk, number, Access::ReadWrite, 1).map(Arc::new)).collect()
-}
-
-/// Barriers go to the active segment and later ones, each slot through a description of its own. Those that recovery used
-/// may have heard of write-back errors, and are closed.
-fn reopen_for_barriers(disk: &dyn Disk, recovered: &mut Recovered, descriptions: usize) -> Result<()> {
-    for found in recovered.segments.iter_mut().skip(recovered.active) {
-        let number = found.segment.number;
-        found.segment = Arc::new(Segment::open(disk, number, Access::ReadWrite, descriptions)?);
-    }
-    Ok(())
+    numbers.iter().map(|&number| Segment::open(disk, number).map(Arc::new)).collect()
 }
 
 fn note_of(found: &RecoveredSegment) -> SegmentNote {

@@ -335,9 +335,8 @@ fn row_f_a_read_that_fails_is_an_error_and_never_an_end() {
     let dir = tempfile::tempdir().unwrap();
     three_segments().write_to(dir.path());
     let real: Arc<dyn Disk> = Arc::new(RealDisk::open(dir.path()).unwrap());
-    let segments: Vec<Arc<Segment>> = (1..=3)
-        .map(|number| Arc::new(Segment::open(&*real, number, Access::ReadWrite, 1).unwrap()))
-        .collect();
+    let segments: Vec<Arc<Segment>> =
+        (1..=3).map(|number| Arc::new(Segment::open(&*real, number).unwrap())).collect();
     let reads = {
         let counting = failing::FailingReads::after(Arc::clone(&real), u64::MAX);
         recover(&counting, &segments, &mut |_, _, _| Ok(())).unwrap();
@@ -361,8 +360,8 @@ fn row_f_a_file_that_got_shorter_is_an_error_and_never_an_end() {
     let dir = tempfile::tempdir().unwrap();
     abc().write_to(dir.path());
     let disk = RealDisk::open(dir.path()).unwrap();
-    let segment = Arc::new(Segment::open(&disk, 1, Access::ReadWrite, 1).unwrap());
-    segment.reading().set_len(START as u64 + 100).unwrap();
+    let segment = Arc::new(Segment::open(&disk, 1).unwrap());
+    segment.open_for_barriers(&disk, 1).unwrap()[0].set_len(START as u64 + 100).unwrap();
     let outcome = recover(&disk, &[segment], &mut |_, _, _| Ok(()));
     assert!(matches!(outcome, Err(Error::Io { op: "read", .. })));
 }

@@ -149,7 +149,7 @@ fn p07_a_persist_that_fails_makes_open_fail() {
     image.write_to(dir.path());
     let disk = RealDisk::open(dir.path()).unwrap();
     for failing in 0..2 {
-        let segments = [1, 2].map(|number| Segment::open(&disk, number, Access::ReadWrite, 1).unwrap());
+        let segments = [1, 2].map(|number| Segment::open(&disk, number).unwrap());
         let mut calls = 0;
         let outcome = recover(&disk, &segments.map(Arc::new), &mut |_, _, _| {
             calls += 1;

@@ -1,7 +1,9 @@
 //! A stretch of a segment's bytes, copied into memory.
 
+use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::disk::Disk;
 use crate::error::{Error, Result};
@@ -14,6 +16,8 @@ pub(crate) struct Window {
     buffer: Vec<u8>,
     /// Which segment it holds bytes of.
     segment_id: u64,
+    /// That segment's file.
+    file: Option<Arc<File>>,
     /// Where in the segment the first byte of the buffer stands.
     offset: u64,
     filled_bytes: usize,
@@ -23,7 +27,7 @@ pub(crate) struct Window {
 
 impl Window {
     pub(super) fn new(step_bytes: usize) -> Self {
-        Window { buffer: Vec::new(), segment_id: 0, offset: 0, filled_bytes: 0, step_bytes }
+        Window { buffer: Vec::new(), segment_id: 0, file: None, offset: 0, filled_bytes: 0, step_bytes }
     }
 
     pub(super) fn forget(&mut self) {
@@ -66,6 +70,11 @@ impl Window {
     /// Moves what is held from `offset` on to the front, and reads what follows it.
     fn load(&mut self, disk: &dyn Disk, segment: &Segment, offset: u64, wanted_bytes: usize) -> Result<()> {
         let kept = self.kept_bytes(segment, offset);
+        let file = match &self.file {
+            Some(file) if self.segment_id == segment.id => Arc::clone(file),
+            _ => segment.open_for_reading(disk)?,
+        };
+        self.file = Some(Arc::clone(&file));
         self.buffer.copy_within(self.filled_bytes - kept..self.filled_bytes, 0);
         self.segment_id = segment.id;
         self.offset = offset;
@@ -75,7 +84,7 @@ impl Window {
         let target = wanted_bytes.max(self.step_bytes).min(left);
         self.grow(target);
         let from = offset.saturating_add(kept as u64);
-        let read = read_at(disk, segment, &mut self.buffer[kept..target], from)?;
+        let read = read_at(disk, segment, &file, &mut self.buffer[kept..target], from)?;
         self.filled_bytes = kept + read;
         Ok(())
     }
@@ -92,8 +101,14 @@ impl Window {
 
 /// Fills the buffer from a segment. The file was at least as long as its capacity when it was opened, so one that ends
 /// earlier now is a failed read and never the end of the log.
-pub(crate) fn read_at(disk: &dyn Disk, segment: &Segment, buffer: &mut [u8], offset: u64) -> Result<usize> {
+pub(crate) fn read_at(
+    disk: &dyn Disk,
+    segment: &Segment,
+    file: &File,
+    buffer: &mut [u8],
+    offset: u64,
+) -> Result<usize> {
     let failed = |source| Error::io("read", &segment.path, source);
-    let read = disk.read_at(segment.reading(), buffer, offset).map_err(failed)?;
+    let read = disk.read_at(file, buffer, offset).map_err(failed)?;
     if read == buffer.len() { Ok(read) } else { Err(failed(io::ErrorKind::UnexpectedEof.into())) }
 }
