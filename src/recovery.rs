@@ -9,6 +9,8 @@ mod walk;
 pub(crate) mod image;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+pub(crate) mod watched;
 
 use std::sync::Arc;
 
@@ -274,7 +276,7 @@ impl End<'_> {
             offset: walk.offset,
             chain: walk.chain(),
             next_lsn: walk.next_lsn(),
-            unvouched: walk.passed_records && walk.next_lsn().previous() > walk.live_mark,
+            unvouched: walk.next_lsn().previous() > walk.live_mark,
             report: self.report,
         }
     }

@@ -2,22 +2,17 @@
 
 use crate::Lsn;
 use crate::disk::Disk;
-use crate::frame::{SEGMENT_HEADER_BYTES, SegmentHeader, memory_bytes};
-use crate::segment::{GroupReader, Segment, list_segments, read_at};
+use crate::frame::SEGMENT_HEADER_BYTES;
+use crate::segment::{GroupReader, Segment, list_segments};
 
-/// When the segment is not the one any more that was opened, the oldest LSN that is there now.
+/// When the segment is not part of the log any more, the oldest LSN that is there now.
 ///
-/// A file loses its name before it is used again, and gets another id before it gets another name.
+/// A file has lost its name for good before a byte of it is written for its next life. So whoever reads bytes of that next
+/// life, and then looks for the name, does not find it.
 pub(super) fn now_oldest_if_recycled(disk: &dyn Disk, segment: &Segment) -> Option<Lsn> {
     let numbers = list_segments(disk).ok()?;
     let name_gone = !numbers.contains(&segment.number);
-    (name_gone || has_other_id(disk, segment)).then(|| oldest_now(disk, &numbers).unwrap_or(Lsn::MAX))
-}
-
-fn has_other_id(disk: &dyn Disk, segment: &Segment) -> bool {
-    let mut block = [0; memory_bytes(SEGMENT_HEADER_BYTES)];
-    let read = segment.open_for_reading(disk).and_then(|file| read_at(disk, segment, &file, &mut block, 0));
-    read.is_ok() && SegmentHeader::decode(&block).is_ok_and(|header| header.id != segment.id)
+    name_gone.then(|| oldest_now(disk, &numbers).unwrap_or(Lsn::MAX))
 }
 
 fn oldest_now(disk: &dyn Disk, numbers: &[u64]) -> Option<Lsn> {

@@ -187,6 +187,10 @@ impl Replay {
     /// Verifies the next group and opens it.
     fn open_group(&mut self) -> Result<()> {
         self.leave_group()?;
+        self.open_next_group().map_err(|error| self.gone_or(error))
+    }
+
+    fn open_next_group(&mut self) -> Result<()> {
         let Some(segment) = self.segments.front() else {
             return Err(self.missing_segment(1));
         };
@@ -239,6 +243,18 @@ impl Replay {
 
     fn missing_segment(&self, number: u64) -> Error {
         Error::MissingSegment { dir: self.disk.path().to_owned(), number }
+    }
+
+    /// A file that is not there any more was trimmed by the process that writes to the log.
+    fn gone_or(&self, error: Error) -> Error {
+        let not_found =
+            matches!(&error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound);
+        let oldest = self
+            .segments
+            .front()
+            .filter(|_| self.beside_writer && not_found)
+            .and_then(|segment| now_oldest_if_recycled(&*self.disk, segment));
+        oldest.map_or(error, |oldest| Error::Trimmed { oldest })
     }
 
     /// What a group that does not verify means.

@@ -5,6 +5,7 @@ use std::os::unix::fs::FileExt;
 use super::*;
 use crate::frame::SEGMENT_HEADER_BYTES;
 use crate::recovery::image::{CAPACITY_BYTES, Image};
+use crate::recovery::watched::Watched;
 
 fn open(image: &Image) -> (tempfile::TempDir, Reader, Recovery) {
     let dir = tempfile::tempdir().unwrap();
@@ -48,6 +49,21 @@ fn replay_serves_exactly_the_range_wherever_it_starts_and_ends() {
     for first in 1..=7 {
         for last in 0..=7 {
             let expected: Vec<u64> = (first..=last.min(6)).collect();
+            let replay = reader.replay(Lsn::new(first)..=Lsn::new(last)).unwrap();
+            assert_eq!(lsns(replay), expected, "{first} to {last}");
+        }
+    }
+}
+
+#[test]
+fn replay_serves_exactly_the_range_within_a_group() {
+    let mut image = Image::new();
+    image.acked_group(&[b"1", b"2", b"3", b"4"]);
+    image.acked_group(&[b"5", b"6", b"7", b"8"]);
+    let (_dir, reader, _) = open(&image);
+    for first in 1..=9 {
+        for last in 0..=9 {
+            let expected: Vec<u64> = (first..=last.min(8)).collect();
             let replay = reader.replay(Lsn::new(first)..=Lsn::new(last)).unwrap();
             assert_eq!(lsns(replay), expected, "{first} to {last}");
         }
@@ -125,17 +141,22 @@ fn groups_that_do_not_fit_the_window_are_replayed_whole() {
 #[test]
 fn p08_a_large_group_that_changes_after_it_was_verified_is_not_served_on() {
     let mut image = Image::with_capacity(16 << 20);
-    // Records of the same bytes, in two lives of the file, so that each record alone would verify.
-    let records: Vec<Vec<u8>> = (0..6u8).map(|byte| vec![byte; 1 << 20]).collect();
+    // Five records fill the first piece to its last byte, so that the next one starts with a piece of its own.
+    let payload_bytes = (crate::segment::WINDOW_BYTES - 64) / 5 - 8;
+    let records: Vec<Vec<u8>> = (0..100u8).map(|byte| vec![byte; payload_bytes]).collect();
     let group: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
     image.group(&group);
-    let other: Vec<&[u8]> = records.iter().rev().map(Vec::as_slice).collect();
+    // Another life of the file, in which each record alone would verify.
     let mut changed = Image::with_capacity(16 << 20);
+    let other: Vec<&[u8]> = records.iter().rev().map(Vec::as_slice).collect();
     changed.group(&other);
     let (dir, reader, _) = open(&image);
     let mut replay = reader.replay(..).unwrap();
     assert_eq!(replay.next_ref().unwrap().unwrap().payload, records[0]);
     changed.write_to(dir.path());
+    for record in &records[1..5] {
+        assert_eq!(replay.next_ref().unwrap().unwrap().payload, record);
+    }
     let outcome = replay.next_ref().map(|_| ());
     assert!(matches!(outcome, Err(Error::Corrupt { .. })), "{outcome:?}");
     assert!(replay.next_ref().unwrap().is_none(), "nothing after an error");
@@ -205,19 +226,66 @@ fn a_replay_outlives_the_reader_and_the_names_of_its_files() {
 
 #[test]
 fn a_file_that_a_writer_recycled_is_trimmed_and_not_damaged() {
-    let image = three_segments();
-    let (dir, reader, _) = open(&image);
+    let (dir, reader, _) = open(&three_segments());
     let replay = reader.replay(..).unwrap();
     let file = |number| dir.path().join(crate::segment::segment_name(number));
-    // The writer drops the first segment, gives its file another id and then the next number.
+    // The writer drops the first segment and fills its file with zeros, before it gets another header.
     std::fs::rename(file(1), dir.path().join("next.tmp")).unwrap();
-    let header = crate::frame::SegmentHeader { number: 4, capacity_bytes: CAPACITY_BYTES, id: 77 };
     let recycled = std::fs::OpenOptions::new().write(true).open(dir.path().join("next.tmp")).unwrap();
-    recycled.write_all_at(&header.encode(), 0).unwrap();
-    recycled.write_all_at(&[0x77; 64], SEGMENT_HEADER_BYTES).unwrap();
-    std::fs::rename(dir.path().join("next.tmp"), file(4)).unwrap();
+    recycled.write_all_at(&[0; 8192], SEGMENT_HEADER_BYTES).unwrap();
     let outcome: Vec<_> = replay.map(|record| record.map(|record| record.lsn.get())).collect();
     assert!(matches!(outcome[..], [Err(Error::Trimmed { oldest })] if oldest == Lsn::new(3)), "{outcome:?}");
+}
+
+/// A log whose last record is above every durable LSN, opened on a disk that answers a sync with `errno`.
+fn last_served_when_sync_answers(errno: Option<rustix::io::Errno>) -> u64 {
+    let mut image = Image::new();
+    image.acked_group(&[b"proven"]);
+    image.group(&[b"unproven"]);
+    let dir = tempfile::tempdir().unwrap();
+    image.write_to(dir.path());
+    let real: Arc<dyn Disk> = Arc::new(RealDisk::open(dir.path()).unwrap());
+    let disk: Arc<dyn Disk> =
+        Arc::new(Watched::syncs(real, move || errno.map_or(Ok(()), |errno| Err(errno.into()))));
+    let (reader, recovery) = Reader::open_on(&disk).unwrap();
+    assert_eq!(reader.durable_lsn(), recovery.last);
+    assert_eq!(lsns(reader.replay(..).unwrap()).last().copied(), Some(recovery.last.get()));
+    recovery.last.get()
+}
+
+#[test]
+fn p01_an_unproven_record_is_served_only_after_the_readers_own_sync() {
+    use rustix::io::Errno;
+    assert_eq!(last_served_when_sync_answers(None), 2);
+    assert_eq!(last_served_when_sync_answers(Some(Errno::ROFS)), 2);
+    assert_eq!(last_served_when_sync_answers(Some(Errno::INVAL)), 2);
+    assert_eq!(last_served_when_sync_answers(Some(Errno::IO)), 1);
+    assert_eq!(last_served_when_sync_answers(Some(Errno::ACCESS)), 1);
+}
+
+#[test]
+fn a_writer_that_goes_on_between_the_walk_and_the_search_behind_it_looks_like_no_damage() {
+    let mut image = Image::new();
+    image.acked_group(&[b"first"]);
+    let dir = tempfile::tempdir().unwrap();
+    image.write_to(dir.path());
+    let real: Arc<dyn Disk> = Arc::new(RealDisk::open(dir.path()).unwrap());
+    let path = dir.path().join(crate::segment::segment_name(1));
+    let image = std::sync::Mutex::new(image);
+    // Whoever reads behind the first group meets two groups more than before, one of which proves the other.
+    let disk: Arc<dyn Disk> = Arc::new(Watched::reads(real, move |offset| {
+        if offset > SEGMENT_HEADER_BYTES {
+            let mut image = image.lock().unwrap();
+            image.acked_group(&[b"younger"]);
+            image.acked_group(&[b"younger"]);
+            let file = std::fs::OpenOptions::new().write(true).open(&path)?;
+            file.write_all_at(&image.files[0].bytes[..image.files[0].end], 0)?;
+        }
+        Ok(())
+    }));
+    let (reader, recovery) = Reader::open_on(&disk).unwrap();
+    assert!(recovery.last >= Lsn::new(3));
+    assert_eq!(lsns(reader.replay(..).unwrap()).len() as u64, recovery.last.get());
 }
 
 #[test]

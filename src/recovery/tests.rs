@@ -1,7 +1,6 @@
 //! Recovery on real files.
 
 mod damage;
-mod failing;
 mod rows;
 mod tail;
 

@@ -27,8 +27,6 @@ pub(super) struct Walk<'a> {
     pub(super) last_flags: Option<GroupFlags>,
     /// Whether the place's segment, as far as it was walked, holds records.
     pub(super) has_records: bool,
-    /// Whether any record was passed.
-    pub(super) passed_records: bool,
     /// The highest durable LSN in a live group.
     pub(super) live_mark: Lsn,
     /// Why the place does not go on.
@@ -57,7 +55,6 @@ impl<'a> Walk<'a> {
             first_lsns: vec![None; segments.len()],
             last_flags: None,
             has_records: false,
-            passed_records: false,
             live_mark: Lsn::ZERO,
             flaw: "",
             sealed_last: false,
@@ -105,7 +102,6 @@ impl<'a> Walk<'a> {
         self.tail.push(&header, self.offset);
         self.live_mark = self.live_mark.max(header.durable_lsn);
         self.has_records |= header.record_count > 0;
-        self.passed_records |= header.record_count > 0;
         self.last_index = self.index;
         self.last_flags = Some(header.flags);
         self.offset += u64::from(header.group_bytes);

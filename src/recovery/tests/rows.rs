@@ -1,5 +1,8 @@
 //! One test per row of the table, and the rows' variants.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::super::watched::Watched;
 use super::*;
 use crate::frame::{GROUP_HEADER_BYTES, GroupFlags, SEGMENT_HEADER_BYTES, memory_bytes};
 
@@ -68,7 +71,8 @@ fn row_a_the_log_goes_on_in_a_prepared_segment_after_a_seal() {
     let recovered = opened.recovered;
     assert_eq!((recovered.active, recovered.offset), (1, START as u64));
     assert_eq!((recovered.chain, recovered.next_lsn), (image.chain, Lsn::new(5)));
-    assert!(recovered.segments[0].has_records && recovered.segments[1].first_lsn.is_none());
+    assert!(recovered.segments[1].first_lsn.is_none() && !recovered.segments[1].has_records);
+    assert!(recovered.segments[0].has_records);
 }
 
 #[test]
@@ -132,6 +136,16 @@ fn row_b_a_first_segment_that_does_not_start_at_the_first_record_is_refused() {
     image.acked();
     image.group(&[b"x"]);
     assert_eq!(refused_at(open(&image)), ("00000000000000000001.wal".into(), START as u64, 1));
+}
+
+#[test]
+fn row_b_first_groups_that_go_back_are_refused() {
+    let mut image = three_segments();
+    let mut other = Image::new();
+    other.prepare();
+    other.group(&[b"another second segment"]);
+    image.files[1] = other.files.remove(1);
+    assert_eq!(refused_at(open(&image)), ("00000000000000000002.wal".into(), START as u64, 3));
 }
 
 #[test]
@@ -228,6 +242,47 @@ fn row_c_a_group_with_another_first_lsn_does_not_continue() {
     image.next_lsn += 1;
     image.group(&[b"y"]);
     assert_eq!(records_of(&image).unwrap(), [b"x"]);
+}
+
+#[test]
+fn row_c_a_torn_group_behind_a_closing_one_is_not_clean() {
+    let mut image = abc();
+    image.close();
+    image.new_session();
+    image.group(&[b"torn"]);
+    let torn = image.last().groups[4];
+    image.last().bytes[torn + HEADER + 8] ^= 1;
+    assert!(!open(&image).unwrap().recovered.report.closed_cleanly);
+    image.last().bytes[torn + 32] ^= 1;
+    assert!(!open(&image).unwrap().recovered.report.closed_cleanly, "nor when the header is torn");
+}
+
+#[test]
+fn row_c_dead_headers_are_found_wherever_the_pieces_of_the_search_meet() {
+    let piece = crate::segment::WINDOW_BYTES;
+    for place in (START + piece - 72..=START + piece + 8).step_by(8) {
+        let mut image = Image::with_capacity(1 << 20);
+        image.last().end = place;
+        image.group(&[b"dead"]);
+        let report = open(&image).unwrap().recovered.report;
+        let end = image.last().end;
+        assert_eq!((report.last, report.cut_bytes), (Lsn::ZERO, (end - START) as u64), "header at {place}");
+    }
+}
+
+#[test]
+fn row_c_a_length_beyond_the_segment_is_not_believed_though_its_checksum_holds() {
+    for group_bytes in [60 << 10, 64 << 10, 3 << 20, 5 << 20, 0x7fff_f000] {
+        let mut image = abc();
+        let third = image.last().groups[2];
+        let id = image.last().id;
+        let bytes = &mut image.last().bytes[third..];
+        let header = crate::frame::GroupHeader::decode(bytes, id).unwrap();
+        crate::frame::GroupHeader { group_bytes, ..header }.encode(bytes);
+        let report = open(&image).unwrap().recovered.report;
+        let cut_bytes = u64::from(group_bytes).min(crate::recovery::image::CAPACITY_BYTES - third as u64);
+        assert_eq!((report.last, report.cut_bytes), (Lsn::new(3), cut_bytes));
+    }
 }
 
 #[test]
@@ -337,14 +392,21 @@ fn row_f_a_read_that_fails_is_an_error_and_never_an_end() {
     let real: Arc<dyn Disk> = Arc::new(RealDisk::open(dir.path()).unwrap());
     let segments: Vec<Arc<Segment>> =
         (1..=3).map(|number| Arc::new(Segment::open(&*real, number).unwrap())).collect();
-    let reads = {
-        let counting = failing::FailingReads::after(Arc::clone(&real), u64::MAX);
-        recover(&counting, &segments, &mut |_, _, _| Ok(())).unwrap();
-        counting.reads()
-    };
+    let reads = Arc::new(AtomicU64::new(0));
+    let counting = Arc::clone(&reads);
+    let counted = Watched::reads(Arc::clone(&real), move |_| {
+        counting.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    });
+    recover(&counted, &segments, &mut |_, _, _| Ok(())).unwrap();
+    let reads = reads.load(Ordering::Relaxed);
     assert!(reads > 3);
     for nth in 0..reads {
-        let failing = failing::FailingReads::after(Arc::clone(&real), nth);
+        let left = AtomicU64::new(nth);
+        let failing = Watched::reads(Arc::clone(&real), move |_| {
+            let good = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+            good.map(drop).map_err(|_| std::io::ErrorKind::Other.into())
+        });
         let mut persisted = false;
         let outcome = recover(&failing, &segments, &mut |_, _, _| {
             persisted = true;

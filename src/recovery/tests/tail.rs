@@ -1,5 +1,6 @@
 //! What is made durable before anything is served, and what close is told.
 
+use super::super::walk::Walk;
 use super::*;
 use crate::frame::{GROUP_HEADER_BYTES, SEGMENT_HEADER_BYTES, memory_bytes};
 
@@ -120,6 +121,43 @@ fn p07_the_bytes_written_again_are_those_that_were_verified_also_of_a_group_read
     let opened = open(&image).unwrap();
     assert_eq!(opened.persisted, [tail_and_zeros(&image, 0, 1)]);
     assert_eq!(opened.records().unwrap(), [&b"a"[..], &large, b"second", &large]);
+}
+
+#[test]
+fn p07_a_torn_group_that_was_read_in_pieces_is_not_written_again() {
+    let mut image = Image::with_capacity(16 << 20);
+    image.acked_group(&[b"a"]);
+    let second = image.last().end;
+    image.group(&[&vec![0x5a; 5 << 20]]);
+    image.last().bytes[second + (4 << 20)] ^= 1;
+    let opened = open(&image).unwrap();
+    // The dead header's durable LSN proves the first group.
+    let zeros = Persisted { number: 1, offset: second as u64, bytes: vec![0; HEADER] };
+    assert_eq!(opened.persisted, [zeros]);
+}
+
+#[test]
+fn p07_the_tail_stands_in_one_segment_also_on_a_walk_over_several() {
+    let mut image = Image::new();
+    image.acked_group(&[b"a"]);
+    image.seal();
+    image.prepare();
+    image.group(&[b"b"]);
+    let dir = tempfile::tempdir().unwrap();
+    image.write_to(dir.path());
+    let disk = RealDisk::open(dir.path()).unwrap();
+    let segments = [1, 2].map(|number| Arc::new(Segment::open(&disk, number).unwrap()));
+    let mut walk = Walk::new(&disk, &segments, 0, true);
+    walk.run().unwrap();
+    let mut persisted = Vec::new();
+    let offset = walk.offset;
+    walk.tail
+        .persist(&segments[walk.last_index], &segments[walk.index], offset, &mut |segment, offset, bytes| {
+            persisted.push(Persisted { number: segment.number, offset, bytes: bytes.to_vec() });
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(persisted, [tail_and_zeros(&image, 1, 0)]);
 }
 
 #[test]

@@ -1,36 +1,49 @@
-//! A directory in which the n-th read fails, and all after it.
+//! A directory in which a test steps in before each read, and says what a sync answers.
 
 use std::any::Any;
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::disk::{Access, Disk};
 
-#[derive(Debug)]
-pub(super) struct FailingReads {
+type BeforeRead = dyn Fn(u64) -> io::Result<()> + Send + Sync;
+type OnSync = dyn Fn() -> io::Result<()> + Send + Sync;
+
+pub(crate) struct Watched {
     disk: Arc<dyn Disk>,
-    good: u64,
-    reads: AtomicU64,
+    before_read: Box<BeforeRead>,
+    on_sync: Box<OnSync>,
 }
 
-impl FailingReads {
-    pub(super) fn after(disk: Arc<dyn Disk>, good: u64) -> Self {
-        FailingReads { disk, good, reads: AtomicU64::new(0) }
+impl Watched {
+    /// `before_read` is told the offset, and its error is the read's.
+    pub(crate) fn reads(
+        disk: Arc<dyn Disk>,
+        before_read: impl Fn(u64) -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Watched { disk, before_read: Box::new(before_read), on_sync: Box::new(|| Ok(())) }
     }
 
-    pub(super) fn reads(&self) -> u64 {
-        self.reads.load(Ordering::Relaxed)
+    pub(crate) fn syncs(
+        disk: Arc<dyn Disk>,
+        on_sync: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Watched { disk, before_read: Box::new(|_| Ok(())), on_sync: Box::new(on_sync) }
     }
 }
 
-impl Disk for FailingReads {
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.disk.fmt(f)
+    }
+}
+
+impl Disk for Watched {
     fn read_at(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        if self.reads.fetch_add(1, Ordering::Relaxed) >= self.good {
-            return Err(io::ErrorKind::Other.into());
-        }
+        (self.before_read)(offset)?;
         self.disk.read_at(file, buffer, offset)
     }
 
@@ -67,6 +80,7 @@ impl Disk for FailingReads {
     }
 
     fn sync(&self, file: &File) -> io::Result<()> {
+        (self.on_sync)()?;
         self.disk.sync(file)
     }
 
