@@ -13,7 +13,8 @@ const MAY_IMPORT: [(&str, &[&str]); 5] = [
     ("frame", &["Lsn", "lsn", "error", "frame"]),
     // Bytes, a file and an offset: never frames, never the log.
     ("strategy", &["strategy"]),
-    ("disk", &["frame::BLOCK_BYTES"]),
+    // Blocks are a matter of disks, and so is the one place where lengths become lengths in memory.
+    ("disk", &["frame::BLOCK_BYTES", "frame::memory_bytes"]),
 ];
 
 /// Modules that a module must not import.
@@ -55,19 +56,29 @@ fn code(source: &str) -> String {
     product.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
 }
 
-/// What a module names behind `crate::`, wherever it stands: `use crate::{a, b::C}` gives `a` and `b::C`.
+/// What a module names behind `crate::`, wherever it stands: `use crate::{a, b::{C, D}}` gives `a`, `b::C` and `b::D`.
 fn imports(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     for part in code.split("crate::").skip(1) {
-        let list = part.strip_prefix('{').map_or(part, |list| list.split('}').next().unwrap_or_default());
-        let names = if part.starts_with('{') { list.split(',').collect() } else { vec![list] };
-        for name in names {
-            let path = |symbol: char| symbol.is_alphanumeric() || symbol == '_' || symbol == ':';
-            let name: String = name.trim_start().chars().take_while(|symbol| path(*symbol)).collect();
-            found.extend((!name.is_empty()).then_some(name));
-        }
+        expand("", part, &mut found);
     }
     found
+}
+
+/// Adds the paths that a use tree stands for; returns what follows it.
+fn expand<'a>(prefix: &str, tree: &'a str, found: &mut Vec<String>) -> &'a str {
+    let tree = tree.trim_start();
+    let in_path = |symbol: char| symbol.is_alphanumeric() || symbol == '_' || symbol == ':';
+    let (path, mut rest) = tree.split_at(tree.find(|symbol| !in_path(symbol)).unwrap_or(tree.len()));
+    let path = format!("{prefix}{path}");
+    if !rest.starts_with('{') {
+        found.extend((!path.is_empty()).then_some(path));
+        return rest;
+    }
+    while let Some(list) = rest.strip_prefix(['{', ',']) {
+        rest = expand(&path, list, found).trim_start();
+    }
+    rest.strip_prefix('}').unwrap_or(rest)
 }
 
 fn is_in(module: &str, root: &str) -> bool {
@@ -136,11 +147,10 @@ fn long_files(directory: &Path, long: &mut Vec<(String, usize)>) {
 
 #[test]
 fn the_rules_find_what_they_forbid() {
-    assert_eq!(imports("use crate::{Lsn, disk::Disk};\nlet x = crate::frame::pad8(1);"), [
-        "Lsn",
-        "disk::Disk",
-        "frame::pad8"
-    ]);
+    assert_eq!(
+        imports("use crate::{Lsn, disk::Disk};\nlet x = crate::frame::pad8(1);"),
+        ["Lsn", "disk::Disk", "frame::pad8"]
+    );
     assert!(is_in("frame::group", "frame") && is_in("frame", "frame") && !is_in("framework", "frame"));
     assert_eq!(code("use a; // crate::b\n#[cfg(test)]\nmod tests { crate::c }").trim(), "use a;");
 }

@@ -165,6 +165,7 @@ fn everything_is_refused(wal: &Wal, ticket: wo_wal::Ticket) -> bool {
 }
 
 fn files(directory: &Path) -> std::collections::BTreeMap<std::path::PathBuf, Vec<u8>> {
-    let paths = std::fs::read_dir(directory).expect("the directory").map(|entry| entry.expect("an entry").path());
+    let paths =
+        std::fs::read_dir(directory).expect("the directory").map(|entry| entry.expect("an entry").path());
     paths.map(|path| (path.clone(), std::fs::read(path).expect("a file"))).collect()
 }

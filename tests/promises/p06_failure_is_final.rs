@@ -21,8 +21,14 @@ fn p06_failed_sync_poisons_every_waiter() {
         control.gate.close();
         control.fail_after(0, Errno::IO);
         let answers: Vec<_> = std::thread::scope(|scope| {
-            let writers: Vec<_> =
-                (0..8_u8).map(|writer| scope.spawn({ let wal = &wal; move || wal.append(&[writer; 100]) })).collect();
+            let writers: Vec<_> = (0..8_u8)
+                .map(|writer| {
+                    scope.spawn({
+                        let wal = &wal;
+                        move || wal.append(&[writer; 100])
+                    })
+                })
+                .collect();
             control.gate.wait_until_held(1);
             control.gate.open();
             writers.into_iter().map(|writer| writer.join().unwrap()).collect()

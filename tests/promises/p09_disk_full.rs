@@ -9,7 +9,7 @@ use crate::support::env::{Env, SEGMENT_BYTES, lsn, payloads};
 use crate::support::sim::Sim;
 use crate::support::skip::skip;
 
-/// Appends until there is no room, then takes the rest of the space.
+/// Appends until there is no room; returns the last LSN.
 fn fill(wal: &Wal) -> Lsn {
     loop {
         match wal.append(&[b'A'; 9000]) {
@@ -48,13 +48,33 @@ fn p09_a_full_simulated_disk() {
             let sim = Sim::with_space(1, segments * SEGMENT_BYTES);
             let env = Env::simulated(&sim, max_in_flight);
             let wal = env.open();
-            sim.take_free_space();
             let last = fill(&wal);
             drop(wal);
             sim.power_cut(segments);
             sim.take_free_space();
             survives_without_space(|| env.open(), last);
         }
+    }
+}
+
+/// A log that never grew beyond its first segment has nothing but its spare to go on in.
+#[test]
+fn p09_a_trim_of_everything_makes_room_without_any_free_byte() {
+    for_each_disk_but_real(|sim, env| {
+        let wal = env.open();
+        sim.take_free_space();
+        for round in 0..5 {
+            let last = fill(&wal);
+            wal.trim(last).unwrap();
+            assert_eq!(wal.append(&[b'B'; 50_000]).unwrap().get(), last.get() + 1, "round {round}");
+        }
+    });
+}
+
+fn for_each_disk_but_real(body: impl Fn(&Sim, &Env)) {
+    for max_in_flight in [1, 2] {
+        let sim = Sim::with_space(1, 10 * SEGMENT_BYTES);
+        body(&sim, &Env::simulated(&sim, max_in_flight));
     }
 }
 
@@ -117,8 +137,11 @@ impl Mount {
     /// Uses up every free byte, with a file beside the log.
     fn fill(&self) {
         use std::io::Write;
-        let mut neighbour =
-            std::fs::File::options().create(true).append(true).open(self.directory.path().join("neighbour")).unwrap();
+        let mut neighbour = std::fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.directory.path().join("neighbour"))
+            .unwrap();
         for step in [1 << 16, 1 << 12, 1 << 9, 1] {
             while neighbour.write_all(&vec![1; step]).is_ok() {}
         }
@@ -153,12 +176,9 @@ fn open(directory: &Path) -> Wal {
 fn survives_on(mount: &Mount) {
     let log = mount.log();
     let wal = open(&log);
-    wal.append(b"before").unwrap();
-    mount.fill();
     let last = fill(&wal);
     mount.fill();
     drop(wal);
-    mount.fill();
     survives_without_space(
         || {
             mount.fill();
@@ -184,7 +204,8 @@ fn p09_a_full_ext4() {
     let image = images.path().join("image");
     std::fs::File::create(&image).unwrap().set_len(8 << 20).unwrap();
     let image = image.to_str().expect("a name in UTF-8");
-    let mounted = run("mkfs.ext4", &["-q", "-m", "0", image]).and_then(|()| Mount::new(&["-o", "loop", image]));
+    let mounted =
+        run("mkfs.ext4", &["-q", "-m", "0", image]).and_then(|()| Mount::new(&["-o", "loop", image]));
     match mounted {
         Ok(mount) => survives_on(&mount),
         Err(reason) => skip!("needs an ext4 image on a loop device: {reason}"),

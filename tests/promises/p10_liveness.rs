@@ -15,9 +15,7 @@ fn answered<T: Send + 'static>(what: &str, call: impl FnOnce() -> T + Send + 'st
     receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no answer: {what}"))
 }
 
-fn in_background<T: Send + 'static>(
-    call: impl FnOnce() -> T + Send + 'static,
-) -> mpsc::Receiver<T> {
+fn in_background<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || sender.send(call()));
     receiver

@@ -56,8 +56,7 @@ impl Run {
         let mut rng = Rng::new(seed);
         let roomy = rng.percent(50);
         let segment_bytes = rng.pick(&[SEGMENT_BYTES, 2 * SEGMENT_BYTES]);
-        let total_bytes =
-            if roomy { 1 << 40 } else { rng.pick(&[3, 5, 8]) * segment_bytes + SEGMENT_BYTES };
+        let total_bytes = if roomy { 1 << 40 } else { rng.pick(&[3, 5, 8]) * segment_bytes + SEGMENT_BYTES };
         Run {
             sim: Sim::with_space(rng.next(), total_bytes),
             oracle: Oracle::default(),
@@ -211,7 +210,17 @@ impl Run {
         self.oracle.acked(up_to).map(|()| Life::GoesOn)
     }
 
-    /// What is allowed when a call fails: a full disk that is full, and whatever follows a fault.
+    /// An error needs a reason: a disk that may be full, or a fault.
+    fn check_error(&self, error: &Error) -> Verdict {
+        let full = matches!(error, Error::StorageFull { .. }) && !self.roomy;
+        if full || self.sim.fault_happened() {
+            return Ok(());
+        }
+        Err(format!("an error without a reason: {error:?}"))
+    }
+
+    /// What is allowed when a call fails. `batch` may be in the log afterwards, from `first` on, unless the error says that
+    /// the log goes on without it.
     fn failed(
         &mut self,
         wal: &Wal,
@@ -219,15 +228,9 @@ impl Run {
         first: Lsn,
         batch: &[Vec<u8>],
     ) -> std::result::Result<Life, String> {
-        if matches!(error, Error::StorageFull { .. }) {
-            return if self.roomy && !self.sim.fault_happened() {
-                Err("no space on a disk with space".to_owned())
-            } else {
-                Ok(Life::GoesOn)
-            };
-        }
-        if !self.sim.fault_happened() {
-            return Err(format!("an error without a fault: {error:?}"));
+        self.check_error(error)?;
+        if is_passing(error) {
+            return Ok(Life::GoesOn);
         }
         self.oracle.given(first, batch);
         self.poisoned(wal)
@@ -273,8 +276,10 @@ impl Run {
         let settled = if self.rng.percent(50) { wal.sync() } else { wait_all(tickets) };
         match settled {
             Ok(_) => self.ack(Lsn::new(first.get() - 1)),
-            Err(_) if self.sim.fault_happened() => self.poisoned(wal),
-            Err(error) => Err(format!("an error without a fault: {error:?}")),
+            Err(error) => {
+                self.check_error(&error)?;
+                self.poisoned(wal)
+            }
         }
     }
 
@@ -330,15 +335,17 @@ impl Run {
                     self.oracle.given(*lsns.start(), batch);
                     match outcome {
                         Ok(lsn) => top = top.max(lsn),
-                        Err(_) => failed = true,
+                        Err(error) => {
+                            self.check_error(&error)?;
+                            failed = true;
+                        }
                     }
                 }
-                Err(Error::StorageFull { .. }) if !self.roomy => {}
-                Err(_) => failed = true,
+                Err(error) => {
+                    self.check_error(&error)?;
+                    failed |= !is_passing(&error);
+                }
             }
-        }
-        if failed && !self.sim.fault_happened() {
-            return Err("an error without a fault".to_owned());
         }
         self.ack(top)?;
         if failed { self.poisoned(wal) } else { Ok(Life::GoesOn) }
@@ -350,8 +357,7 @@ impl Run {
         self.oracle.trimming(up_to);
         match wal.trim(up_to) {
             Ok(()) => self.append_after_full_trim(wal, up_to),
-            Err(_) if self.sim.fault_happened() => Ok(Life::Ends),
-            Err(error) => Err(format!("trim: {error:?}")),
+            Err(error) => self.check_error(&error).map(|()| Life::Ends),
         }
     }
 
@@ -377,8 +383,7 @@ impl Run {
     fn close(&mut self, wal: &Wal) -> std::result::Result<Life, String> {
         match wal.close() {
             Ok(()) => Ok(Life::Ends),
-            Err(_) if self.sim.fault_happened() => Ok(Life::Ends),
-            Err(error) => Err(format!("close: {error:?}")),
+            Err(error) => self.check_error(&error).map(|()| Life::Ends),
         }
     }
 }
@@ -386,6 +391,11 @@ impl Run {
 fn ticket_first(ticket: &Ticket, expected: Lsn) -> std::result::Result<Lsn, String> {
     let first = *ticket.lsns().start();
     if first == expected { Ok(first) } else { Err(format!("LSN {first} where {expected} was next")) }
+}
+
+/// The call did nothing, and the log goes on.
+fn is_passing(error: &Error) -> bool {
+    matches!(error, Error::StorageFull { .. } | Error::Io { .. })
 }
 
 fn wait_all(tickets: Vec<Ticket>) -> Result<Lsn> {

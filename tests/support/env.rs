@@ -112,8 +112,7 @@ impl Env {
     /// Opens the log with a barrier that the test controls.
     pub(crate) fn open_steered(&self) -> (Wal, Arc<Control>) {
         let control = Arc::<Control>::default();
-        let steered =
-            Steered::new(self.strategy(), control.clone()).with_max_in_flight(self.max_in_flight);
+        let steered = Steered::new(self.strategy(), control.clone()).with_max_in_flight(self.max_in_flight);
         let (wal, _) = self.open_with(self.options_with(Arc::new(steered))).expect("the log opens");
         (wal, control)
     }

@@ -1,5 +1,10 @@
 //! What several test programs share. Each of them uses a part of it.
-#![allow(dead_code, unused_imports, unused_macros, reason = "compiled into each test program, which uses a part")]
+#![allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    reason = "compiled into each test program, which uses a part"
+)]
 
 pub(crate) mod env;
 pub(crate) mod gate;

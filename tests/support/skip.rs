@@ -6,7 +6,10 @@ use std::io::Write;
 /// project's own checks set it, so that a green run there has skipped nothing.
 pub(crate) fn announce(reason: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    assert!(std::env::var_os("WO_WAL_NO_SKIP").is_none_or(|value| value != "1"), "may not be skipped: {reason}");
+    assert!(
+        std::env::var_os("WO_WAL_NO_SKIP").is_none_or(|value| value != "1"),
+        "may not be skipped: {reason}"
+    );
     // Not println: the harness would keep it to itself.
     let _ = writeln!(std::io::stderr(), "SKIP {test}: {reason}");
 }
