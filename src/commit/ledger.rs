@@ -498,7 +498,8 @@ impl Ledger {
             self.fail(cause);
         }
         if self.poison.is_some() {
-            self.in_flight.retain(|group| group.number != number);
+            // Nor is a group that waits for an earlier one's barrier: both are answered with the error.
+            self.in_flight.retain(|group| group.number != number && !group.stable);
             return None;
         }
         if let Some(group) = self.in_flight.iter_mut().find(|group| group.number == number) {

@@ -6,7 +6,7 @@ use crate::support::rng::Rng;
 
 pub(super) type InodeNumber = u64;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Directory {
     seen: BTreeMap<String, InodeNumber>,
     stable: BTreeMap<String, InodeNumber>,
@@ -15,7 +15,7 @@ pub(super) struct Directory {
     pending: Vec<Change>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Change {
     Link { name: String, inode: InodeNumber },
     Rename { from: String, to: String, inode: InodeNumber },

@@ -30,7 +30,7 @@ pub(super) struct Inode {
     pub(super) write_back_errors: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Version {
     write: u64,
     bytes: Box<[u8]>,
@@ -137,6 +137,17 @@ impl Inode {
     pub(super) fn detach(&mut self) -> io::Result<()> {
         self.memory = memory_file(&self.cache)?;
         Ok(())
+    }
+
+    pub(super) fn copy(&self) -> io::Result<Self> {
+        Ok(Inode {
+            memory: memory_file(&self.cache)?,
+            cache: self.cache.clone(),
+            disk: self.disk.clone(),
+            dirty: self.dirty.clone(),
+            length_is_stable: self.length_is_stable,
+            write_back_errors: self.write_back_errors,
+        })
     }
 
     /// Replaces the file's bytes, everywhere: damage, or what a backup brought back.

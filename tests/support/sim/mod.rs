@@ -193,6 +193,24 @@ impl Sim {
         });
     }
 
+    /// Another machine with the same disk and page cache, and no process on it.
+    pub(crate) fn copy(&self) -> Self {
+        let state = self.lock();
+        let copy = Self::with_space(state.rng.clone().next(), state.total_bytes);
+        {
+            let mut copied = copy.lock();
+            copied.directory = state.directory.clone();
+            copied.neighbour_bytes = state.neighbour_bytes;
+            copied.inodes_made = state.inodes_made;
+            copied.writes = state.writes;
+            for (number, inode) in &state.inodes {
+                copied.inodes.insert(*number, inode.copy().expect("memory for files"));
+            }
+            copied.index_memory().expect("memory files have numbers");
+        }
+        copy
+    }
+
     /// A neighbour takes every byte that is free.
     pub(crate) fn take_free_space(&self) {
         let mut state = self.lock();

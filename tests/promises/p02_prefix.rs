@@ -1,0 +1,104 @@
+//! P2: replay is a prefix of what was appended, every acked record in it.
+
+use wo_wal::Wal;
+
+use crate::support::env::{Env, for_each_disk, lsn, payloads, replay_all};
+use crate::support::sim::Sim;
+
+#[test]
+fn p02_replay_returns_records_in_order_from_any_lsn() {
+    for_each_disk(|env| {
+        let wal = env.open();
+        for number in 1..=300_u32 {
+            // Over several segments.
+            wal.append(&[&number.to_le_bytes()[..], &[7; 1000]].concat()).unwrap();
+        }
+        assert!(env.segments().len() > 3);
+        for from in [1, 2, 150, 300] {
+            let lsns: Vec<_> =
+                wal.replay(lsn(from)..).unwrap().map(|record| record.unwrap().lsn.get()).collect();
+            assert_eq!(lsns, (from..=300).collect::<Vec<_>>());
+        }
+        assert_eq!(wal.replay(lsn(301)..).unwrap().count(), 0);
+        assert_eq!(wal.replay(lsn(20)..=lsn(22)).unwrap().count(), 3);
+        for (number, record) in (1..=300_u32).zip(replay_all(&wal)) {
+            assert!(record.ends_batch);
+            assert_eq!(record.payload[..4], number.to_le_bytes());
+        }
+    });
+}
+
+/// What a crash leaves of the group that was in flight may end at any byte; that is never an error.
+#[test]
+fn p02_a_chop_at_every_byte_of_the_unacked_tail_is_a_clean_cut() {
+    for max_in_flight in [1, 2] {
+        let sim = Sim::new(1);
+        let env = Env::simulated(&sim, max_in_flight);
+        let (before, after) = with_a_group_in_flight(&sim, &env);
+        let segment = env.segments()[0].clone();
+        let changed = |(index, (old, new)): (usize, (&u8, &u8))| (old != new).then_some(index);
+        let both = || before.iter().zip(&after).enumerate();
+        let first = both().find_map(changed).expect("the group changed something");
+        let end = both().filter_map(changed).last().expect("the group changed something") + 1;
+        for chop in first..end {
+            let chopped = [&after[..chop], &before[chop..]].concat();
+            env.replace(&segment, &chopped);
+            let wal = env.open_with(env.options()).unwrap_or_else(|error| panic!("{chop}: {error}")).0;
+            assert_eq!(payloads(&wal), [b"acked"], "chopped at {chop}");
+            assert_eq!(wal.append(b"after").unwrap(), lsn(2));
+            drop(wal);
+            sim.kill();
+        }
+    }
+}
+
+/// The segment before and after the write of a group that nobody acks.
+fn with_a_group_in_flight(sim: &Sim, env: &Env) -> (Vec<u8>, Vec<u8>) {
+    let wal = env.open();
+    wal.append(b"acked").unwrap();
+    let segment = env.segments()[0].clone();
+    let before = env.read(&segment);
+    sim.gate().close();
+    std::thread::scope(|scope| {
+        // Padding at the end of a record is zero, so the last record fills its 8 bytes.
+        let in_flight = scope.spawn(|| wal.append_batch([&b"never acked, of some length"[..], b"12345678"]));
+        sim.gate().wait_until_held(1);
+        sim.crash();
+        in_flight.join().unwrap().unwrap_err();
+    });
+    let after = env.read(&segment);
+    drop(wal);
+    sim.kill();
+    (before, after)
+}
+
+#[test]
+fn p02_several_torn_groups_in_flight_leave_no_hole() {
+    for seed in 0..60 {
+        let sim = Sim::new(seed);
+        let env = Env::simulated(&sim, 2);
+        let wal = env.open();
+        wal.append(b"acked").unwrap();
+        leave_two_groups_in_flight(&sim, &wal);
+        drop(wal);
+        sim.power_cut(seed);
+        let recovered = payloads(&env.open());
+        let given: [&[u8]; 3] = [b"acked", &[1; 3000], &[2; 3000]];
+        assert!(!recovered.is_empty() && given.starts_with(&slices(&recovered)), "seed {seed}");
+    }
+}
+
+fn slices(records: &[Vec<u8>]) -> Vec<&[u8]> {
+    records.iter().map(Vec::as_slice).collect()
+}
+
+fn leave_two_groups_in_flight(sim: &Sim, wal: &Wal) {
+    sim.gate().close();
+    std::thread::scope(|scope| {
+        scope.spawn(|| wal.append(&[1; 3000]).unwrap_err());
+        sim.gate().wait_until_held(1);
+        scope.spawn(|| wal.append(&[2; 3000]).unwrap_err());
+        sim.gate().wait_until_held(2);
+        sim.crash();
+    });
+}

@@ -1,0 +1,204 @@
+//! P8: damage to acked data is reported, and is never taken for a torn tail.
+
+use wo_wal::{Error, Result};
+
+use crate::support::env::{Env, for_each_disk, lsn};
+use crate::support::rng::Rng;
+use crate::support::sim::Sim;
+
+type Image = Vec<(String, Vec<u8>)>;
+type Records = Vec<Vec<u8>>;
+
+/// A cleanly closed log with groups of one and several records, and where its groups begin and its last one ends.
+struct Closed {
+    image: Image,
+    records: Records,
+    first_group: usize,
+    closing_group: usize,
+}
+
+fn closed_log(env: &Env) -> Closed {
+    let (wal, control) = env.open_steered();
+    let first_barrier = control.offsets().len();
+    wal.append(b"a record").unwrap();
+    wal.append_batch([&b"a batch"[..], b"", b"of three"]).unwrap();
+    wal.append(b"the last").unwrap();
+    let closing_barrier = control.offsets().len();
+    wal.close().unwrap();
+    drop(wal);
+    let offset = |barrier: usize| usize::try_from(control.offsets()[barrier]).unwrap();
+    Closed {
+        image: env.image(),
+        records: [&b"a record"[..], b"a batch", b"", b"of three", b"the last"].map(<[u8]>::to_vec).to_vec(),
+        first_group: offset(first_barrier),
+        closing_group: offset(closing_barrier),
+    }
+}
+
+/// What open and a full replay say.
+fn read(env: &Env) -> Result<Records> {
+    let (wal, _) = env.open_with(env.options())?;
+    wal.replay(..)?.map(|record| Ok(record?.payload)).collect()
+}
+
+fn flipped(image: &Image, offset: usize, bit: usize) -> Image {
+    let mut damaged = image.clone();
+    damaged[0].1[offset] ^= 1 << bit;
+    damaged
+}
+
+#[test]
+fn p08_every_flip_in_a_closed_log_is_reported() {
+    let sim = Sim::new(1);
+    let env = Env::simulated(&sim, 1);
+    let closed = closed_log(&env);
+    for offset in closed.first_group..closed.closing_group {
+        for bit in 0..8 {
+            env.restore(&flipped(&closed.image, offset, bit));
+            match read(&env) {
+                Err(Error::Corrupt { segment, offset: reported, lsn, .. }) => {
+                    assert_eq!(segment.file_name().unwrap().to_str().unwrap(), closed.image[0].0);
+                    assert!(reported <= offset as u64 && lsn.get() <= 5, "{offset}.{bit}: {reported}, {lsn}");
+                }
+                other => panic!("{offset}.{bit}: {other:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn p08_a_flip_in_or_after_the_closing_group_changes_nothing_that_is_replayed() {
+    let sim = Sim::new(1);
+    let env = Env::simulated(&sim, 1);
+    let closed = closed_log(&env);
+    for offset in closed.closing_group..closed.closing_group + 200 {
+        for bit in 0..8 {
+            env.restore(&flipped(&closed.image, offset, bit));
+            let records = read(&env).unwrap_or_else(|error| panic!("{offset}.{bit}: {error}"));
+            assert_eq!(records, closed.records, "{offset}.{bit}");
+        }
+    }
+}
+
+/// Also through the real strategy, at a few places.
+#[test]
+fn p08_a_flip_is_reported_on_every_disk() {
+    for_each_disk(|env| {
+        let closed = closed_log(env);
+        let mut rng = Rng::new(1);
+        for _ in 0..40 {
+            let offset = closed.first_group + rng.index(closed.closing_group - closed.first_group);
+            env.restore(&flipped(&closed.image, offset, rng.index(8)));
+            assert!(matches!(read(env), Err(Error::Corrupt { .. })), "{offset}");
+        }
+        env.restore(&closed.image);
+        assert_eq!(read(env).unwrap(), closed.records);
+    });
+}
+
+#[test]
+fn p08_a_flip_in_a_segment_header_is_reported() {
+    for_each_disk(|env| {
+        let closed = closed_log(env);
+        for offset in (0..4096).step_by(if env.sim().is_some() { 1 } else { 61 }) {
+            env.restore(&flipped(&closed.image, offset, offset % 8));
+            match read(env) {
+                Err(Error::Corrupt { offset: 0, .. } | Error::NotASegment { .. }) => {}
+                other => panic!("{offset}: {other:?}"),
+            }
+        }
+    });
+}
+
+/// A log over several segments, closed.
+fn several_segments(env: &Env) -> (Image, Records) {
+    let wal = env.open();
+    let records: Records = (0..12_u8).map(|byte| vec![byte; 15_000]).collect();
+    for record in &records {
+        wal.append(record).unwrap();
+    }
+    wal.close().unwrap();
+    drop(wal);
+    assert!(env.segments().len() >= 4);
+    (env.image(), records)
+}
+
+#[test]
+fn p08_a_missing_middle_segment_is_reported() {
+    for_each_disk(|env| {
+        let (image, _) = several_segments(env);
+        env.remove(&env.segments()[1]);
+        assert!(matches!(read(env), Err(Error::MissingSegment { number: 2, .. })));
+        env.restore(&image);
+        read(env).unwrap();
+    });
+}
+
+#[test]
+fn p08_the_segments_after_a_seal_may_not_be_missing() {
+    for_each_disk(|env| {
+        several_segments(env);
+        for name in &env.segments()[2..] {
+            env.remove(name);
+        }
+        assert!(matches!(read(env), Err(Error::MissingSegment { number: 3, .. })));
+    });
+}
+
+/// Damage in a sealed segment is met by the replay that passes it, if not by open; what lies before it is served.
+#[test]
+fn p08_a_replay_that_meets_damage_stops_with_an_error() {
+    for_each_disk(|env| {
+        let (mut image, records) = several_segments(env);
+        // Inside the second segment's second record.
+        image[1].1[4096 + 20_000] ^= 1;
+        env.restore(&image);
+        let (wal, _) = env.open_with(env.options()).unwrap();
+        let mut replay = wal.replay(..).unwrap();
+        let mut served = Vec::new();
+        let error = loop {
+            match replay.next().expect("an error before the end") {
+                Ok(record) => served.push(record.payload),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, Error::Corrupt { .. }), "{error:?}");
+        assert!(!served.is_empty() && records.starts_with(&served));
+        assert!(replay.next().is_none(), "fused");
+    });
+}
+
+#[test]
+fn p08_a_refused_log_is_left_as_it_is() {
+    for_each_disk(|env| {
+        let closed = closed_log(env);
+        let damaged = flipped(&closed.image, closed.first_group + 8, 3);
+        env.restore(&damaged);
+        for _ in 0..3 {
+            assert!(matches!(read(env), Err(Error::Corrupt { .. })));
+        }
+        assert!(env.image() == damaged, "open changed a log that it refused");
+    });
+}
+
+/// A log that was not closed: every acked group but the last is covered by the durable LSN of a later one.
+#[test]
+fn p08_damage_before_the_last_group_of_an_unclosed_log_is_reported() {
+    for_each_disk(|env| {
+        let (wal, control) = env.open_steered();
+        let first_barrier = control.offsets().len();
+        for record in [&b"first"[..], b"second", b"third"] {
+            wal.append(record).unwrap();
+        }
+        env.kill();
+        drop(wal);
+        let image = env.image();
+        let offsets = &control.offsets()[first_barrier..];
+        for offset in offsets[0]..offsets[2] {
+            env.restore(&flipped(&image, usize::try_from(offset).unwrap(), 5));
+            assert!(matches!(read(env), Err(Error::Corrupt { .. })), "{offset}");
+        }
+        env.restore(&image);
+        assert_eq!(env.open().durable_lsn(), lsn(3));
+    });
+}
