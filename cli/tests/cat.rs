@@ -161,5 +161,5 @@ fn a_log_can_be_read_while_it_is_written() {
     appender.stdin.as_mut().unwrap().flush().unwrap();
     assert_eq!(appender.read_line() + &appender.read_line(), "1\t1\n2\t2\n");
     assert_eq!(place.cat(&[]).succeeded().text(), "a\nb\n");
-    assert!(place.run("stat", &[]).succeeded().text().contains("not closed"));
+    assert!(place.run("stat", &[]).succeeded().text().contains("not marked as closed"));
 }

@@ -107,13 +107,6 @@ fn a_log_that_is_open_for_writing_is_status_75() {
 }
 
 #[test]
-fn a_strategy_that_does_not_exist_is_status_2() {
-    let place = Place::new();
-    let ran = run(place.command("append", &[]).env("WO_IO", "abacus"), b"a\n");
-    assert!(ran.failed_with(2).contains("WO_IO"), "{}", ran.stderr);
-}
-
-#[test]
 fn a_file_size_limit_is_status_74() {
     let place = Place::new();
     // The signal that comes with the limit is ignored, so that the call fails instead.

@@ -15,6 +15,8 @@ use crate::failure::Failure;
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// Significant decimal digits of the times of appends.
 const TIME_DIGITS: u8 = 3;
+/// A longer append counts as one of this length.
+const TIME_NANOS_MAX: u64 = 3600 * 1_000_000_000;
 
 /// How much has been acknowledged.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,7 +62,8 @@ impl State {
 
 impl Gate {
     pub(super) fn new() -> Result<Self, Failure> {
-        let append_nanos = Histogram::new(TIME_DIGITS).map_err(|error| Failure::io(error.to_string()))?;
+        let append_nanos = Histogram::new_with_bounds(1, TIME_NANOS_MAX, TIME_DIGITS)
+            .map_err(|error| Failure::io(error.to_string()))?;
         let tally = Tally { counts: Counts::default(), append_nanos };
         let state = State { writers: 0, under_way: 0, stop: None, tally };
         Ok(Gate { state: Mutex::new(state), changed: Condvar::new() })
@@ -94,7 +97,6 @@ impl Gate {
         counts.payload_bytes += acked.payload_bytes as u64;
         counts.first = Some(counts.first.map_or(acked.lsn, |first| first.min(acked.lsn)));
         counts.last = counts.last.max(Some(acked.lsn));
-        // A time beyond the histogram's range is more than a century.
         append_nanos.saturating_record(u64::try_from(acked.took.as_nanos()).unwrap_or(u64::MAX));
     }
 
@@ -204,5 +206,12 @@ mod tests {
         }
         let (first, last) = gate.with_tally(|tally| (tally.counts.first, tally.counts.last));
         assert_eq!((first, last), (Some(Lsn::new(4)), Some(Lsn::new(6))));
+    }
+
+    #[test]
+    fn times_keep_three_digits() {
+        let gate = Gate::new().unwrap();
+        gate.count(&acked(1));
+        assert_eq!(gate.with_tally(|tally| tally.append_nanos.value_at_quantile(0.5)) / 10, 500);
     }
 }

@@ -41,7 +41,7 @@ impl fmt::Display for Summary<'_> {
         )?;
         writeln!(f, "time:     {seconds:.3} s, {:.0} records/s", ratio(counts.records, seconds))?;
         let millis = |quantile| self.tally.append_nanos.value_at_quantile(quantile) as f64 / 1e6;
-        writeln!(f, "append:   p50 {:.3} ms, p99 {:.3} ms", millis(0.5), millis(0.99))
+        writeln!(f, "append:   p50 {:.4} ms, p99 {:.4} ms", millis(0.5), millis(0.99))
     }
 }
 
