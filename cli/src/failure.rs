@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use rustix::io::Errno;
 use wo_wal::Error;
 
 /// The exit statuses other than 0. The numbers from 64 on are those of `sysexits.h`.
@@ -100,6 +101,9 @@ impl From<Error> for Failure {
 
 /// What can be done about an answer of the system, where that is known.
 fn remedy(source: &io::Error) -> &'static str {
+    if source.raw_os_error() == Some(Errno::MFILE.raw_os_error()) {
+        return "; raise the limit on open files (ulimit -n), then try again";
+    }
     match source.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => "; check the path",
         io::ErrorKind::PermissionDenied => "; check the owner and the permissions",

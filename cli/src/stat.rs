@@ -36,6 +36,8 @@ struct LogStat {
     durable_lsn: u64,
     closed_cleanly: bool,
     torn_tail_bytes: u64,
+    /// What is in use of the segments, headers included.
+    used_bytes: u64,
     /// What the segments can hold together, headers included.
     segment_bytes: u64,
     /// What all files of the directory take on the disk.
@@ -47,8 +49,9 @@ struct LogStat {
 struct SegmentStat {
     number: u64,
     file: String,
+    used_bytes: u64,
     capacity_bytes: u64,
-    /// None where the segment holds no record yet.
+    /// None where the segment is only prepared.
     first_lsn: Option<u64>,
 }
 
@@ -61,8 +64,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 impl From<&SegmentInfo> for SegmentStat {
     fn from(segment: &SegmentInfo) -> Self {
         let file = segment.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let first_lsn = segment.first_lsn.map(Lsn::get);
-        SegmentStat { number: segment.number, file, capacity_bytes: segment.capacity_bytes, first_lsn }
+        SegmentStat {
+            number: segment.number,
+            file,
+            used_bytes: segment.used_bytes,
+            capacity_bytes: segment.capacity_bytes,
+            first_lsn: segment.first_lsn.map(Lsn::get),
+        }
     }
 }
 
@@ -78,6 +86,7 @@ impl LogStat {
             durable_lsn: durable,
             closed_cleanly: recovery.closed_cleanly,
             torn_tail_bytes: recovery.cut_bytes,
+            used_bytes: segments.iter().map(|segment| segment.used_bytes).sum(),
             segment_bytes: segments.iter().map(|segment| segment.capacity_bytes).sum(),
             disk_bytes: disk_bytes(dir)?,
             segments,
@@ -87,22 +96,23 @@ impl LogStat {
     fn text(&self, dir: &Path) -> String {
         let end = log_directory::describe_end(self.closed_cleanly, self.torn_tail_bytes);
         let mut text = format!(
-            "log:      {}\nformat:   version {}\nrecords:  {}, oldest LSN {}, durable LSN {}\nsize:     {} bytes in {} \
-             segments, {} bytes on disk\nend:      {end}\n",
+            "log:      {}\nformat:   version {}\nrecords:  {}, oldest LSN {}, durable LSN {}\nsize:     {} of {} bytes in \
+             {} segments are in use, {} bytes on disk\nend:      {end}\n",
             dir.display(),
             self.format_version,
             self.records,
             self.oldest_lsn,
             self.durable_lsn,
+            self.used_bytes,
             self.segment_bytes,
             self.segments.len(),
             self.disk_bytes,
         );
         for segment in &self.segments {
-            let first =
-                segment.first_lsn.map_or("no records yet".to_owned(), |lsn| format!("from LSN {lsn}"));
+            let first = segment.first_lsn.map_or("prepared".to_owned(), |lsn| format!("from LSN {lsn}"));
+            let SegmentStat { file, used_bytes, capacity_bytes, .. } = segment;
             // Writing to a String cannot fail.
-            let _ = writeln!(text, "  {}  {} bytes  {first}", segment.file, segment.capacity_bytes);
+            let _ = writeln!(text, "  {file}  {used_bytes} of {capacity_bytes} bytes, {first}");
         }
         text
     }
@@ -116,7 +126,7 @@ fn disk_bytes(dir: &Path) -> Result<u64, Failure> {
     for entry in fs::read_dir(dir).map_err(|source| at(&source))? {
         let data = entry.and_then(|entry| entry.metadata());
         match data {
-            Ok(data) if data.is_file() => bytes += data.blocks() * UNIT_BYTES,
+            Ok(data) if data.is_file() => bytes += data.blocks().saturating_mul(UNIT_BYTES),
             Ok(_) => {}
             // Trimmed since it was listed.
             Err(source) if source.kind() == std::io::ErrorKind::NotFound => {}

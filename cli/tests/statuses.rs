@@ -116,6 +116,19 @@ fn a_file_size_limit_is_status_74() {
     run(&mut command, b"a\n").failed_with(74);
 }
 
+#[test]
+fn more_segments_than_the_soft_limit_of_open_files_are_no_problem() {
+    // A record of this size fills a segment.
+    let lines = format!("{}\n", "x".repeat(60_000)).repeat(80);
+    let place = Place::with_lines(lines.as_bytes());
+    assert!(place.segments().len() >= 80);
+    let mut command = Command::new("bash");
+    command
+        .args(["-c", "ulimit -S -n 32; exec \"$0\" cat \"$1\"", env!("CARGO_BIN_EXE_wo-wal")])
+        .arg(place.log());
+    assert!(run(&mut command, b"").succeeded().stdout == lines.as_bytes());
+}
+
 /// A small file system in memory, gone when dropped.
 struct SmallDisk(PathBuf);
 

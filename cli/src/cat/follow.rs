@@ -109,7 +109,7 @@ impl Files {
 fn pause_unless_closed(out: &impl AsFd) -> Result<(), Failure> {
     let mut watched = [PollFd::new(out, PollFlags::empty())];
     match poll(&mut watched, Some(&POLL_PAUSE)) {
-        Ok(_) if watched[0].revents().contains(PollFlags::ERR) => Err(Failure::ClosedPipe),
+        Ok(_) if watched[0].revents().intersects(PollFlags::ERR | PollFlags::HUP) => Err(Failure::ClosedPipe),
         Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
         Err(source) => Err(Failure::output(&source.into())),
     }
