@@ -2,7 +2,8 @@
 //! the poison latch, the settling guard and the durable LSN.
 //!
 //! * [`ledger`]: the state machine, without threads, locks or I/O.
-//! * [`lead`]: the ledger among threads: who leads, who sleeps, what happens when a barrier fails or a leader panics.
+//! * [`wait`]: what callers do: stage, wait, and lead where nobody else does.
+//! * [`lead`]: a group's way through its barrier, what happens when it fails or the leader panics, and who is woken.
 //! * [`events`]: what sleeping threads sleep on.
 //! * [`provide`]: files ahead of need, and on demand when there is no room.
 //! * [`trim`] and [`close`]: the two callers besides writers that put groups on the log.
@@ -13,10 +14,13 @@ mod events;
 mod lead;
 mod ledger;
 mod provide;
+mod state;
 mod trim;
+mod wait;
 
 pub(crate) use batch::{EncodedBatch, Item};
-pub(crate) use lead::{Commit, CommitParts, IN_FLIGHT_MAX, Stage, Staged};
+pub(crate) use lead::{Commit, CommitParts, IN_FLIGHT_MAX};
 pub(crate) use ledger::{Ledger, Limits, SegmentNote, Start};
+pub(crate) use wait::{Stage, Staged};
 
-pub use lead::Stats;
+pub use state::Stats;

@@ -14,7 +14,7 @@ fn a_log_of_many_segments_needs_few_descriptors() {
     let options = || Wal::options().segment_bytes(64 * 1024);
     let (wal, _) = options().open(dir.path()).unwrap();
     for _ in 0..300 {
-        wal.append(&[7; 30_000]).unwrap();
+        wal.append(&vec![7; 30_000]).unwrap();
     }
     drop(wal);
     let before = open_descriptors();
@@ -42,7 +42,7 @@ fn a_replay_reads_on_after_a_trim_took_the_names_of_its_files() {
     wal.trim(wal.durable_lsn()).unwrap();
     // What was trimmed must not be rewritten while it is read.
     for _ in 0..100 {
-        wal.append(&[0xff; 20_000]).unwrap();
+        wal.append(&vec![0xff; 20_000]).unwrap();
     }
     for number in 1..100_u32 {
         assert_eq!(replay.next().unwrap().unwrap().payload, number.to_le_bytes().repeat(5000));

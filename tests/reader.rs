@@ -1,5 +1,7 @@
 //! The read-only open next to a writer at work.
 
+#![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
+
 use std::io;
 use std::num::NonZeroUsize;
 use std::path::Path;

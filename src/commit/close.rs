@@ -2,7 +2,8 @@
 
 use std::sync::PoisonError;
 
-use super::lead::{Commit, Phase};
+use super::lead::Commit;
+use super::state::Phase;
 use crate::error::Result;
 
 impl Commit {

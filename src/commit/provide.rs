@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use super::lead::{Commit, Phase, StateGuard};
+use super::lead::Commit;
 use super::ledger::{Admission, FileNeed, SegmentNote};
+use super::state::{Phase, State, StateGuard};
 use crate::error::{Error, Result};
 use crate::segment::{Fill, Pace, Prepared, Segment, SegmentStore, StoreFailure, StoreResult};
 
@@ -224,7 +225,7 @@ impl Commit {
     }
 }
 
-impl super::lead::State {
+impl State {
     /// Adds the prepared next segment.
     pub(super) fn add_next(&mut self, prepared: Prepared) {
         self.ledger.add_next(note_of(&prepared.segment));

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, MutexGuard};
 
-use super::lead::{Commit, StateGuard};
+use super::lead::Commit;
+use super::state::{State, StateGuard};
 use crate::Lsn;
 use crate::error::Result;
 use crate::segment::{Fill, Removed, Segment, SegmentStore, StoreFailure};
@@ -116,7 +117,7 @@ impl Commit {
     }
 }
 
-impl super::lead::State {
+impl State {
     fn trim_oldest(&mut self, up_to: Lsn) -> Option<Arc<Segment>> {
         if self.ledger.trim_oldest(up_to) { self.segments.pop_front() } else { None }
     }

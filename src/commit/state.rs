@@ -1,0 +1,163 @@
+//! What the state lock protects, and the counters.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, MutexGuard};
+
+use super::lead::IN_FLIGHT_MAX;
+use super::ledger::{GroupNumber, Ledger, Step, TakenGroup};
+use super::provide::Request;
+use crate::error::{Error, Result};
+use crate::segment::{BarrierFiles, Segment};
+
+/// Everything that the state lock protects.
+#[derive(Debug)]
+pub(super) struct State {
+    pub(super) ledger: Ledger,
+    /// The files of the ledger's segments, in the same order.
+    pub(super) segments: VecDeque<Arc<Segment>>,
+    /// The descriptions for barriers of the active segment, and of the prepared next one. A leader holds a reference while
+    /// its barrier is in flight, so rotation does not close a file under it.
+    pub(super) barrier_files: VecDeque<BarrierFiles>,
+    /// The lead has been offered to a sleeper that has not claimed it yet; nobody else may lead meanwhile.
+    pub(super) lead_offered: bool,
+    /// Threads that sleep on `progress`.
+    pub(super) progress_waiters: usize,
+    /// A bit for each slot, set while a barrier is in flight in it.
+    pub(super) busy_slots: u8,
+    pub(super) phase: Phase,
+    /// What the preparer is to do next.
+    pub(super) request: Option<Request>,
+    /// The next segment has been asked for, or could not be had; asked again after a rotation or a trim.
+    pub(super) next_requested: bool,
+    /// What the preparer could not do for a caller that does not wait.
+    pub(super) request_failure: Option<Error>,
+    pub(super) stats: Stats,
+    /// Wake-ups that are due when the lock is released.
+    pub(super) wakes: Wakes,
+}
+
+pub(super) type StateGuard<'a> = MutexGuard<'a, State>;
+
+/// Whether the log is open.
+#[derive(Debug)]
+pub(super) enum Phase {
+    Open,
+    /// Somebody closes it: nothing is staged any more.
+    Closing,
+    Closed(Result<()>),
+}
+
+/// Wake-ups that are due when the lock is released.
+#[derive(Debug, Default)]
+pub(super) struct Wakes {
+    /// A waiter of this group is to lead.
+    pub(super) leader: Option<GroupNumber>,
+    /// These groups are settled.
+    pub(super) settled: Option<(GroupNumber, GroupNumber)>,
+    pub(super) progress: bool,
+    pub(super) everybody: bool,
+    pub(super) preparer: bool,
+}
+
+/// Counters since the open.
+///
+/// `records / barriers` is what group commit is about: how many records share a barrier.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Records made durable.
+    pub records: u64,
+    /// Groups of records made durable.
+    pub groups: u64,
+    /// Barriers that returned Ok: one for each group, and one for each seal, close and trim that needed one.
+    pub barriers: u64,
+    /// Time spent in barriers, in nanoseconds. Barriers in flight at the same time count each.
+    pub barrier_nanos: u64,
+    /// Records of the largest group.
+    pub largest_group_records: u64,
+    /// Bytes handed to barriers: records, headers and padding.
+    pub written_bytes: u64,
+    /// Rotations into a next segment.
+    pub rotations: u64,
+    /// Segments that were not ready in time, or had to be larger, and were made by the caller that needed them.
+    pub inline_prepares: u64,
+    /// Bytes of records that wait for a barrier now.
+    pub staged_bytes: u64,
+    /// Segments in use now, the prepared one included.
+    pub segments: u64,
+    /// Bytes of the segments in use now.
+    pub segment_bytes: u64,
+}
+
+impl State {
+    pub(super) fn new(
+        ledger: Ledger,
+        segments: VecDeque<Arc<Segment>>,
+        barrier_files: VecDeque<BarrierFiles>,
+    ) -> Self {
+        State {
+            ledger,
+            segments,
+            barrier_files,
+            lead_offered: false,
+            progress_waiters: 0,
+            busy_slots: 0,
+            phase: Phase::Open,
+            request: None,
+            next_requested: false,
+            request_failure: None,
+            stats: Stats::default(),
+            wakes: Wakes::default(),
+        }
+    }
+
+    pub(super) fn check_open(&self) -> Result<()> {
+        match (&self.phase, self.ledger.poison()) {
+            (Phase::Open, None) => Ok(()),
+            (Phase::Open, Some(poison)) => Err(poison.clone()),
+            _ => Err(Error::Closed),
+        }
+    }
+
+    pub(super) fn can_lead(&self) -> bool {
+        !self.lead_offered && self.ledger.next_step() != Step::Nothing
+    }
+
+    pub(super) fn offer_lead(&mut self) {
+        if !self.can_lead() {
+            return;
+        }
+        if let Some(number) = self.ledger.awaited_group() {
+            self.lead_offered = true;
+            self.wakes.leader = Some(number);
+        } else {
+            // Nobody waits for these records; somebody may wait for the room they take.
+            self.wakes.progress = true;
+        }
+    }
+
+    /// Makes those who wait for room, for a file or for the close look again.
+    pub(super) fn note_progress(&mut self) {
+        self.wakes.progress = true;
+    }
+
+    pub(super) fn take_slot(&mut self) -> usize {
+        // The ledger has at most `IN_FLIGHT_MAX` groups in flight, so there is one.
+        let slot = (self.busy_slots.trailing_ones() as usize).min(IN_FLIGHT_MAX - 1);
+        self.busy_slots |= 1 << slot;
+        slot
+    }
+}
+
+impl Stats {
+    pub(super) fn count(&mut self, taken: &TakenGroup, barrier_nanos: u64) {
+        self.barriers += 1;
+        self.barrier_nanos = self.barrier_nanos.saturating_add(barrier_nanos);
+        self.written_bytes += taken.buffer.bytes.len() as u64;
+        if taken.record_count > 0 {
+            self.groups += 1;
+            self.records += u64::from(taken.record_count);
+            self.largest_group_records = self.largest_group_records.max(u64::from(taken.record_count));
+        }
+    }
+}
