@@ -1,4 +1,6 @@
 use super::*;
+use crate::commit::Item;
+use crate::frame::{BLOCK_BYTES, SEGMENT_HEADER_BYTES};
 
 const SEGMENT_BYTES: u64 = 64 * 1024;
 
