@@ -31,10 +31,10 @@ Example:
 
 /// Append to, read, verify and trim a write-ahead log.
 ///
-/// A log is a directory. A record is any string of bytes; on this command line, a line. What `append` has acknowledged
-/// survives a crash and a power cut.
+/// A log is a directory. A record is any string of bytes; on this command line, a line.
+/// What append has acknowledged survives a crash and a power cut.
 #[derive(Debug, Parser)]
-#[command(name = "wo-wal", version, after_help = EXIT_STATUSES)]
+#[command(name = "wo-wal", version, verbatim_doc_comment, after_help = EXIT_STATUSES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
