@@ -45,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let (Some(from), Some(to)) = (arguments.from, arguments.to)
         && from > to
     {
-        return Err(Failure::usage(format!("--from {from} is behind --to {to}; swap them")));
+        return Err(Failure::usage(format!("--from {from} is greater than --to {to}; swap them")));
     }
     log_directory::require_log(&arguments.dir)?;
     let mut printer = Printer {

@@ -13,7 +13,6 @@ mod verify;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::failure::{Failure, Status};
 
@@ -31,10 +30,10 @@ Example:
 
 /// Append to, read, verify and trim a write-ahead log.
 ///
-/// A log is a directory. A record is any string of bytes; on this command line, a line. What `append` has acknowledged
-/// survives a crash and a power cut.
+/// A log is a directory. A record is any string of bytes; on this command line, a line.
+/// What append has acknowledged survives a crash and a power cut.
 #[derive(Debug, Parser)]
-#[command(name = "wo-wal", version, after_help = EXIT_STATUSES)]
+#[command(name = "wo-wal", version, verbatim_doc_comment, after_help = EXIT_STATUSES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -57,7 +56,6 @@ fn main() -> ExitCode {
 }
 
 fn run(command: &Command) -> Result<(), Failure> {
-    raise_open_file_limit();
     match command {
         Command::Append(arguments) => append::run(arguments),
         Command::Cat(arguments) => cat::run(arguments),
@@ -92,11 +90,4 @@ fn refuse(refusal: &clap::Error) -> ExitCode {
     let what = what.split("\n\nFor more information").next().unwrap_or(what);
     let what = failure::one_line(what.trim_start_matches("error: "));
     report(Err(Failure::usage(format!("{what}; see 'wo-wal --help'"))))
-}
-
-/// A log keeps its segments open, and the usual soft limit of 1024 files is there for programs that call `select`.
-fn raise_open_file_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    // Where that is refused, most logs need no more files than are allowed, and the others say so.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

@@ -33,11 +33,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let (wal, _) = options.open(&arguments.dir)?;
     let before = wal.oldest_lsn();
-    let trimmed = wal.trim(arguments.up_to);
+    let trimmed = trim(&wal, arguments.up_to);
     let after = wal.oldest_lsn();
-    let closed = wal.close();
+    let closed = wal.close().map_err(Failure::from);
     trimmed.and(closed)?;
     output::print(&format!("oldest LSN before: {before}\noldest LSN after:  {after}\n"))
+}
+
+/// A number that is too large by mistake would drop every record, so it is refused.
+fn trim(wal: &Wal, up_to: Lsn) -> Result<(), Failure> {
+    let last = wal.durable_lsn();
+    if up_to > last {
+        return Err(Failure::usage(format!(
+            "--up-to {up_to} is greater than the last record's LSN, {last}; nothing was trimmed"
+        )));
+    }
+    Ok(wal.trim(up_to)?)
 }
 
 /// A trim is to give space back, so the segments that it may have to make are no larger than those that are there.

@@ -95,6 +95,13 @@ fn trim_drops_whole_segments_and_keeps_the_rest() {
 }
 
 #[test]
+fn a_trim_beyond_the_last_record_is_a_usage_error_and_drops_nothing() {
+    let place = Place::with_lines(&long_lines(200));
+    assert!(place.run("trim", &["--up-to", "201"]).failed_with(2).contains("LSN, 200"));
+    assert!(place.cat(&[]).succeeded().stdout == long_lines(200));
+}
+
+#[test]
 fn a_log_goes_on_after_everything_was_trimmed() {
     let place = Place::with_lines(&long_lines(400));
     place.run("trim", &["--up-to", "400"]).succeeded();
