@@ -1,4 +1,5 @@
 //! `docs/format.md` against the bytes that the library writes: the tables are gapless, and the example is real.
+#![allow(clippy::unwrap_used, reason = "a test panics on what it cannot go on from")]
 
 use std::path::Path;
 

@@ -37,7 +37,9 @@ pub(crate) fn text(segments: &Segments) -> String {
         for (row, index) in bytes.chunks(ROW_BYTES).zip(0..) {
             if row.iter().any(|&byte| byte != 0) {
                 write!(text, "{:06x} ", index * ROW_BYTES).unwrap();
-                row.iter().for_each(|byte| write!(text, "{byte:02x}").unwrap());
+                for byte in row {
+                    write!(text, "{byte:02x}").unwrap();
+                }
                 text.push('\n');
             }
         }
