@@ -70,3 +70,8 @@ pub use selection::{Selection, Source};
 pub use strategy::{Extent, SyncStrategy};
 pub use ticket::Ticket;
 pub use wal::Wal;
+
+/// Compiles and runs the README's example.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
