@@ -7,6 +7,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::frame::{BLOCK_BYTES, RECORD_BYTES_LIMIT};
 use crate::ids::Ids;
+use crate::probe::Io;
 use crate::recovery::Recovery;
 use crate::segment::SEGMENT_BYTES_MIN;
 use crate::strategy::SyncStrategy;
@@ -58,6 +59,7 @@ pub struct Options {
     pub(crate) own_block_per_group: bool,
     pub(crate) cohort: Cohort,
     pub(crate) on_failure: OnFailure,
+    pub(crate) io: Option<Io>,
     pub(crate) strategy: Option<Arc<dyn SyncStrategy>>,
     pub(crate) disk: Option<Arc<dyn Disk>>,
     pub(crate) ids: Ids,
@@ -74,6 +76,7 @@ impl Default for Options {
             own_block_per_group: false,
             cohort: Cohort::default(),
             on_failure: OnFailure::default(),
+            io: None,
             strategy: None,
             disk: None,
             ids: Ids::default(),
@@ -147,10 +150,19 @@ impl Options {
         self
     }
 
+    /// How barriers are made. The environment variable [`WO_IO`](crate::WO_IO) beats it, so that an operator can switch
+    /// for one run.
+    ///
+    /// Default [`Io::Auto`].
+    pub fn io(mut self, io: Io) -> Self {
+        self.io = Some(io);
+        self
+    }
+
     /// Makes barriers with this strategy, whatever the environment says. See the
     /// [contract](crate::strategy#the-contract-of-a-strategy).
     ///
-    /// Default: [`Fsync`](crate::strategy::Fsync).
+    /// Default: none, so that [`io`](Self::io) and the environment decide.
     pub fn strategy(mut self, strategy: impl SyncStrategy + 'static) -> Self {
         self.strategy = Some(Arc::new(strategy));
         self
@@ -179,7 +191,8 @@ impl Options {
     ///
     /// # Errors
     ///
-    /// * [`Error::Config`]: an option is out of its range. Nothing was touched.
+    /// * [`Error::Config`]: an option, or the value of [`WO_IO`](crate::WO_IO), is out of its range. Nothing was opened.
+    /// * [`Error::StrategyUnavailable`]: [`Io::Uring`] was asked for and cannot be had; it says why. Nothing was opened.
     /// * [`Error::Locked`]: the log is open for writing elsewhere. Nothing was touched.
     /// * [`Error::Corrupt`], [`Error::MissingSegment`], [`Error::NotASegment`], [`Error::UnsupportedVersion`]: what is
     ///   there is damaged or not a log. Nothing was deleted or changed, but for leftovers of an interrupted preparation.

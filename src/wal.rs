@@ -12,9 +12,9 @@ use crate::commit::{Commit, EncodedBatch, Item, Stage, Staged, Stats};
 use crate::disk::Disk;
 use crate::error::Result;
 use crate::options::Options;
+use crate::probe::Selection;
 use crate::reader::{Replay, resolve};
 use crate::recovery::Recovery;
-use crate::selection::Selection;
 use crate::ticket::Ticket;
 
 /// A write-ahead log, open for writing.

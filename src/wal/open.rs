@@ -10,15 +10,13 @@ use crate::commit::{Commit, CommitParts, IN_FLIGHT_MAX, Ledger, Limits, SegmentN
 use crate::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
 use crate::options::Options;
+use crate::probe::choose;
 use crate::recovery::{RecoveredSegment, Recovery, recover};
 use crate::segment::{Fill, Prepared, Segment, SegmentStore, StoreFailure, list_segments};
-use crate::selection::{Selection, Source};
-use crate::strategy::{Extent, Fsync, SyncStrategy};
+use crate::strategy::Extent;
 
 impl Wal {
     pub(crate) fn open_with(options: Options, dir: &Path) -> Result<(Wal, Recovery)> {
-        let (strategy, selection) = select(&options);
-        let descriptions = strategy.max_in_flight().get().min(IN_FLIGHT_MAX);
         let disk = match options.disk {
             Some(disk) => disk,
             None => {
@@ -27,6 +25,8 @@ impl Wal {
         };
         let locked = disk.lock().map_err(|source| Error::io("lock", disk.path().join("LOCK"), source))?;
         let Some(lock) = locked else { return Err(Error::Locked { dir: disk.path().to_owned() }) };
+        let (strategy, selection) = choose(&*disk, options.strategy, options.io)?;
+        let descriptions = strategy.max_in_flight().get().min(IN_FLIGHT_MAX);
 
         let numbers = list_segments(&*disk)?;
         let mut files = SegmentStore::open(
@@ -79,11 +79,10 @@ impl Wal {
             dir: disk.path().to_owned(),
         });
         log::info!(
-            "write-ahead log in {}: LSN {} to {}, barriers by {} ({})",
+            "write-ahead log in {}: LSN {} to {}; {}",
             disk.path().display(),
             recovered.report.oldest,
             recovered.report.last,
-            selection.strategy,
             selection.reason
         );
         let handle = Handle {
@@ -96,15 +95,6 @@ impl Wal {
         };
         Ok((Wal { handle: Arc::new(handle) }, recovered.report))
     }
-}
-
-fn select(options: &Options) -> (Arc<dyn SyncStrategy>, Selection) {
-    let (strategy, source, reason): (Arc<dyn SyncStrategy>, _, _) = match &options.strategy {
-        Some(strategy) => (Arc::clone(strategy), Source::Object, "the program passed it in"),
-        None => (Arc::new(Fsync::new()), Source::Auto, "it works everywhere, and this version has no other"),
-    };
-    let selection = Selection { strategy: strategy.name().to_owned(), source, reason: reason.to_owned() };
-    (strategy, selection)
 }
 
 /// A new log: the spare first, so that there is always a file for a trim to move on into, then segment 1.
