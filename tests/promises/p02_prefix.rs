@@ -1,6 +1,6 @@
 //! P2: replay is a prefix of what was appended, every acked record in it.
 
-use wo_wal::Wal;
+use wo_wal::{Error, Wal};
 
 use crate::support::env::{Env, for_each_disk, lsn, payloads, replay_all};
 use crate::support::sim::Sim;
@@ -25,6 +25,29 @@ fn p02_replay_returns_records_in_order_from_any_lsn() {
             assert!(record.ends_batch);
             assert_eq!(record.payload[..4], number.to_le_bytes());
         }
+    });
+}
+
+/// Records that a reader is reading stay readable when a trim drops them and their file is used again.
+#[test]
+fn p02_a_replay_goes_on_when_a_trim_drops_its_records() {
+    for_each_disk(|env| {
+        let wal = env.open();
+        for number in 0..30_u8 {
+            wal.append(&[number; 9000]).unwrap();
+        }
+        let mut replay = wal.replay(..).unwrap();
+        assert_eq!(replay.next().unwrap().unwrap().payload, [0; 9000]);
+        wal.trim(wal.durable_lsn()).unwrap();
+        for _ in 0..30 {
+            wal.append(&[99; 9000]).unwrap();
+            wal.trim(wal.durable_lsn()).unwrap();
+        }
+        assert!(matches!(wal.replay(lsn(1)..), Err(Error::Trimmed { .. })));
+        for expected in 1..30_u8 {
+            assert_eq!(replay.next().unwrap().unwrap().payload, [expected; 9000]);
+        }
+        assert!(replay.next().is_none());
     });
 }
 
