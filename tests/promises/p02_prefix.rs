@@ -62,7 +62,7 @@ fn p02_a_chop_at_every_byte_of_the_unacked_tail_is_a_clean_cut() {
         let changed = |(index, (old, new)): (usize, (&u8, &u8))| (old != new).then_some(index);
         let both = || before.iter().zip(&after).enumerate();
         let first = both().find_map(changed).expect("the group changed something");
-        let end = both().filter_map(changed).last().expect("the group changed something") + 1;
+        let end = both().filter_map(changed).next_back().expect("the group changed something") + 1;
         for chop in first..end {
             let chopped = [&after[..chop], &before[chop..]].concat();
             env.replace(&segment, &chopped);

@@ -212,7 +212,7 @@ fn p10_a_failure_answers_those_who_wait_for_room() {
                 in_background(move || -> Result<Lsn> {
                     loop {
                         // More than two segments: some wait for a rotation behind the held barrier.
-                        wal.append(&[writer; 40_000])?;
+                        wal.append(&vec![writer; 40_000])?;
                     }
                 })
             })

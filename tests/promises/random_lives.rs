@@ -163,9 +163,7 @@ impl Run {
                     self.note("no room for a new log");
                     return Ok(None);
                 }
-                Err(Error::Corrupt { .. } | Error::MissingSegment { .. }) | Err(_) if !faulty => {
-                    return Err(format!("open refuses: {:?}", opened.expect_err("just matched")));
-                }
+                Err(error) if !faulty => return Err(format!("open refuses: {error:?}")),
                 Err(error @ (Error::Corrupt { .. } | Error::MissingSegment { .. })) => {
                     return Err(format!("open refuses a legal state: {error:?}"));
                 }
@@ -243,7 +241,7 @@ impl Run {
 
     fn append(&mut self, wal: &Wal) -> std::result::Result<Life, String> {
         let batch = self.batch();
-        let first = self.next_lsn(wal);
+        let first = Self::next_lsn(wal);
         match wal.append_batch(&batch) {
             Ok(lsns) => {
                 if *lsns.start() != first {
@@ -257,7 +255,7 @@ impl Run {
     }
 
     /// Nothing is staged between the steps, so the next record comes right after the last durable one.
-    fn next_lsn(&self, wal: &Wal) -> Lsn {
+    fn next_lsn(wal: &Wal) -> Lsn {
         Lsn::new(wal.durable_lsn().get() + 1)
     }
 
@@ -309,7 +307,7 @@ impl Run {
     /// Batches that share a barrier, or several.
     fn several_submitted(&mut self, wal: &Wal) -> std::result::Result<Life, String> {
         let mut tickets = Vec::new();
-        let mut first = self.next_lsn(wal);
+        let mut first = Self::next_lsn(wal);
         for _ in 0..self.rng.below(5) {
             let batch = self.batch();
             match wal.submit_batch(&batch) {
@@ -435,7 +433,7 @@ impl Run {
             self.note("trimmed to the end without a free byte");
         }
         let batch = vec![vec![b'A'; 40_000]];
-        let first = self.next_lsn(wal);
+        let first = Self::next_lsn(wal);
         match wal.append_batch(&batch) {
             Ok(lsns) => {
                 self.oracle.given(first, &batch);
