@@ -286,6 +286,18 @@ fn row_c_a_length_beyond_the_segment_is_not_believed_though_its_checksum_holds()
 }
 
 #[test]
+fn row_c_a_first_group_that_is_cut_says_nothing_about_where_the_log_starts() {
+    let mut image = Image::new();
+    image.next_lsn = 7;
+    image.group(&[b"x"]);
+    let opened = open(&image).unwrap();
+    let report = opened.recovered.report;
+    assert_eq!((report.oldest, report.last), (Lsn::FIRST, Lsn::ZERO));
+    assert_eq!(opened.recovered.segments[0].first_lsn, None);
+    assert_eq!(opened.records().unwrap(), Vec::<Vec<u8>>::new());
+}
+
+#[test]
 fn row_d_bytes_without_any_header_are_cut() {
     let mut image = abc();
     let third = image.last().groups[2];
