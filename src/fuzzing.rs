@@ -100,10 +100,10 @@ pub fn group(bytes: &[u8]) {
 }
 
 fn open(disk: &Arc<dyn Disk>) -> Result<Recovered> {
-    let segment = Arc::new(Segment::open(&**disk, 1, Access::ReadWrite, 1)?);
+    let segment = Arc::new(Segment::open(&**disk, 1)?);
+    let files = segment.open_for_barriers(&**disk, 1)?;
     recover(&**disk, &[segment], &mut |segment, offset, bytes| {
-        disk.write_at(segment.reading(), bytes, offset)
-            .map_err(|source| Error::io("write", &segment.path, source))
+        disk.write_at(&files[0], bytes, offset).map_err(|source| Error::io("write", &segment.path, source))
     })
 }
 
