@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use wo_wal::fuzzing;
 
 /// What a group is held in at most.
-const WINDOW_BYTES_MAX: usize = 4 << 20;
+const WINDOW_BYTES_MAX: usize = 8 << 20;
 
 struct Largest;
 

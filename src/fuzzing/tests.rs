@@ -162,10 +162,10 @@ fn segment_header(number: u64, capacity_bytes: u64) -> Vec<u8> {
     trimmed(&SegmentHeader { number, capacity_bytes, id: 3 }.encode())
 }
 
-/// A group of more than 4 MiB whose last record is zeros, in a file that ends before them: they are read as zeros.
+/// A group of more than 8 MiB whose last record is zeros, in a file that ends before them: they are read as zeros.
 fn large_group(damage: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
-    let mut image = Image::with_capacity(8 << 20);
-    let zeros = vec![0; 5 << 20];
+    let mut image = Image::with_capacity(16 << 20);
+    let zeros = vec![0; 9 << 20];
     let batches: [&[&[u8]]; 2] = [&[b"first"], &[b"", &zeros]];
     image.batches(&batches);
     let bytes = &mut image.last().bytes;
