@@ -35,7 +35,8 @@ pub struct Recovery {
     /// How many bytes of a torn tail, which was never acknowledged, were cut: from the end of the log to the end of the
     /// last dead group behind it whose header still shows that it was written to this segment. It is a lower bound where a
     /// crash took the headers too. What a recycled file still holds from its former life is no loss and is not counted. A
-    /// read-only open cuts nothing; it reports what an open for writing would.
+    /// read-only open cuts nothing; it reports what an open for writing would, and next to a writer at work that may be what
+    /// is just being written.
     pub cut_bytes: u64,
     /// How many groups were not yet proven stable by the log itself and were therefore made durable again. One or two are
     /// normal, also after a clean close. A read-only open writes nothing and reports 0.

@@ -56,7 +56,7 @@ impl<'a> Walk<'a> {
             last_flags: None,
             has_records: false,
             live_mark: Lsn::ZERO,
-            flaw: "",
+            flaw: "the segments do not continue each other",
             sealed_last: false,
             tail: Tail::new(keep_tail),
         }
