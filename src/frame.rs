@@ -7,6 +7,8 @@
 mod check;
 mod group;
 mod segment_header;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use check::{Flaw, GroupCheck, records_crc};
 pub(crate) use group::{GroupFlags, GroupHeader, RecordHeader, first_record};

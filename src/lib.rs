@@ -48,6 +48,9 @@ pub mod disk;
 mod disk;
 mod error;
 mod frame;
+#[cfg(all(feature = "testing", target_os = "linux"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod ids;
 mod lsn;
 mod options;

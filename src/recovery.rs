@@ -35,7 +35,8 @@ pub struct Recovery {
     /// How many bytes of a torn tail, which was never acknowledged, were cut: from the end of the log to the end of the
     /// last dead group behind it whose header still shows that it was written to this segment. It is a lower bound where a
     /// crash took the headers too. What a recycled file still holds from its former life is no loss and is not counted. A
-    /// read-only open cuts nothing; it reports what an open for writing would.
+    /// read-only open cuts nothing; it reports what an open for writing would, and next to a writer at work that may be what
+    /// is just being written.
     pub cut_bytes: u64,
     /// How many groups were not yet proven stable by the log itself and were therefore made durable again. One or two are
     /// normal, also after a clean close. A read-only open writes nothing and reports 0.
@@ -125,7 +126,6 @@ enum Opener {
 #[derive(Debug)]
 struct End<'a> {
     walk: Walk<'a>,
-    firsts: Vec<Option<GroupHeader>>,
     report: Recovery,
 }
 
@@ -143,7 +143,11 @@ fn find_end<'a>(disk: &'a dyn Disk, segments: &'a [Arc<Segment>], opener: Opener
         walk.run()?;
         return Err(damage_at(&walk, segments));
     }
-    let mut walk = Walk::new(disk, segments, start.unwrap_or(0), opener == Opener::Writer);
+    let start = start.unwrap_or(0);
+    let mut walk = Walk::new(disk, segments, start, opener == Opener::Writer);
+    for (known, first) in walk.first_lsns.iter_mut().zip(&firsts[..start]) {
+        *known = first.map(|header| header.first_lsn);
+    }
     walk.run()?;
     let mut behind = search(disk, segments, walk.index, walk.offset)?;
     let mut verdict = look_up(&walk, &behind).verdict();
@@ -159,8 +163,8 @@ fn find_end<'a>(disk: &'a dyn Disk, segments: &'a [Arc<Segment>], opener: Opener
     }
     refuse(disk, &walk, segments, verdict)?;
     walk.tail.cover(behind.mark);
-    let report = report(&walk, &firsts, verdict, &behind);
-    Ok(End { walk, firsts, report })
+    let report = report(&walk, verdict, &behind);
+    Ok(End { walk, report })
 }
 
 /// The first number that should have a segment and has none.
@@ -246,10 +250,10 @@ fn refuse(disk: &dyn Disk, walk: &Walk<'_>, segments: &[Arc<Segment>], verdict: 
     }
 }
 
-fn report(walk: &Walk<'_>, firsts: &[Option<GroupHeader>], verdict: Verdict, behind: &Behind) -> Recovery {
+fn report(walk: &Walk<'_>, verdict: Verdict, behind: &Behind) -> Recovery {
     let nothing_dead = verdict != Verdict::Torn && !behind.begun;
     Recovery {
-        oldest: firsts[0].map_or(walk.next_lsn(), |header| header.first_lsn),
+        oldest: walk.first_lsns[0].unwrap_or(walk.next_lsn()),
         last: walk.next_lsn().previous(),
         cut_bytes: behind.dead_end - walk.offset,
         rewritten_groups: 0,
@@ -260,15 +264,10 @@ fn report(walk: &Walk<'_>, firsts: &[Option<GroupHeader>], verdict: Verdict, beh
 impl End<'_> {
     fn into_recovered(self, segments: &[Arc<Segment>]) -> Recovered {
         let walk = &self.walk;
-        let described = segments.iter().zip(&self.firsts).enumerate().map(|(index, (segment, first))| {
-            // A live writer can overtake the look at the first groups; the walk has seen the younger ones.
-            let has_groups = index < walk.index || index == walk.index && walk.offset > SEGMENT_HEADER_BYTES;
-            let first_lsn = walk.first_lsns[index].or(first.map(|header| header.first_lsn));
-            RecoveredSegment {
-                segment: Arc::clone(segment),
-                first_lsn: first_lsn.filter(|_| has_groups),
-                has_records: if index == walk.index { walk.has_records } else { has_groups },
-            }
+        let described = segments.iter().enumerate().map(|(index, segment)| RecoveredSegment {
+            segment: Arc::clone(segment),
+            first_lsn: walk.first_lsns[index],
+            has_records: if index == walk.index { walk.has_records } else { index < walk.index },
         });
         Recovered {
             segments: described.collect(),

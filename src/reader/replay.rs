@@ -21,7 +21,7 @@ use crate::segment::{Checked, GroupReader, LargeGroup, Payload, Segment, Success
 /// read, so a [trim](crate::Wal::trim) does not take them away, and it keeps neither the log open nor its lock.
 ///
 /// As an [`Iterator`] it hands out records of their own. [`next_ref`](Self::next_ref) lends them and allocates nothing,
-/// unless a group is larger than 4 MiB and has a record that is larger than the reading window of 256 KiB or crosses its
+/// unless a group is larger than 8 MiB and has a record that is larger than the reading window of 256 KiB or crosses its
 /// end. After an error there is nothing more.
 pub struct Replay {
     disk: Arc<dyn Disk>,

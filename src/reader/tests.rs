@@ -123,9 +123,9 @@ fn lent_records_are_those_that_the_iterator_returns() {
 
 #[test]
 fn groups_that_do_not_fit_the_window_are_replayed_whole() {
-    let mut image = Image::with_capacity(16 << 20);
+    let mut image = Image::with_capacity(32 << 20);
     let payloads: Vec<Vec<u8>> =
-        [0, 1, 100, (256 << 10) - 80, 256 << 10, 300_000, 1 << 20, (4 << 20) - 72, 4 << 20]
+        [0, 1, 100, (256 << 10) - 80, 256 << 10, 300_000, 1 << 20, (4 << 20) - 72, (8 << 20) - 72, 8 << 20]
             .into_iter()
             .enumerate()
             .map(|(seed, bytes)| vec![u8::try_from(seed).unwrap() + 1; bytes])
@@ -143,7 +143,7 @@ fn p08_a_large_group_that_changes_after_it_was_verified_is_not_served_on() {
     let mut image = Image::with_capacity(16 << 20);
     // Five records fill the first piece to its last byte, so that the next one starts with a piece of its own.
     let payload_bytes = (crate::segment::WINDOW_BYTES - 64) / 5 - 8;
-    let records: Vec<Vec<u8>> = (0..100u8).map(|byte| vec![byte; payload_bytes]).collect();
+    let records: Vec<Vec<u8>> = (0..200u8).map(|byte| vec![byte; payload_bytes]).collect();
     let group: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
     image.group(&group);
     // Another life of the file, in which each record alone would verify.

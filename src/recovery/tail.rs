@@ -114,6 +114,7 @@ impl Tail {
         let zeros = &[0; memory_bytes(GROUP_HEADER_BYTES)][..memory_bytes(zero_bytes)];
         let same_file = tail_segment.number == active.number;
         if same_file {
+            self.bytes.reserve_exact(zeros.len());
             self.bytes.extend_from_slice(zeros);
         }
         let mut at = self.offset;

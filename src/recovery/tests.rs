@@ -2,6 +2,7 @@
 
 mod damage;
 mod rows;
+mod rows_cut;
 mod tail;
 
 use std::path::Path;
@@ -82,4 +83,27 @@ fn refused_at(result: Result<Opened>) -> (String, u64, u64) {
         }
         other => panic!("not a refusal because of damage: {other}"),
     }
+}
+
+/// Three groups, each of which was acked before the next was written; the last one is unproven.
+fn abc() -> Image {
+    let mut image = Image::new();
+    image.acked_group(&[b"a"]);
+    image.acked_group(&[b"b1", b"b2"]);
+    image.group(&[b"c"]);
+    image
+}
+
+/// Two sealed segments and an active one, with records 1 to 6.
+fn three_segments() -> Image {
+    let mut image = Image::new();
+    for [first, second] in [[b"1", b"2"], [b"3", b"4"], [b"5", b"6"]] {
+        if image.next_lsn > 1 {
+            image.seal();
+            image.prepare();
+        }
+        image.acked_group(&[first]);
+        image.acked_group(&[second]);
+    }
+    image
 }

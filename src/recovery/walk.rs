@@ -21,7 +21,7 @@ pub(super) struct Walk<'a> {
     pub(super) offset: u64,
     /// The index of the segment that the last group stands in.
     pub(super) last_index: usize,
-    /// The LSN that the first group starts with, of each segment whose first group was passed.
+    /// The LSN that the first group starts with, of each segment whose first group is known to be part of the log.
     pub(super) first_lsns: Vec<Option<Lsn>>,
     /// Of the last group.
     pub(super) last_flags: Option<GroupFlags>,
@@ -56,7 +56,7 @@ impl<'a> Walk<'a> {
             last_flags: None,
             has_records: false,
             live_mark: Lsn::ZERO,
-            flaw: "",
+            flaw: "the segments do not continue each other",
             sealed_last: false,
             tail: Tail::new(keep_tail),
         }

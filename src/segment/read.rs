@@ -22,7 +22,7 @@ use crate::frame::{BLOCK_BYTES, Flaw, GROUP_HEADER_BYTES, GroupCheck, GroupHeade
 /// What is read at once, small enough to stay in a core's second-level cache while it is verified and served.
 pub(crate) const WINDOW_BYTES: usize = 256 << 10;
 /// A group up to this size is held whole. A larger one is verified in pieces and read again to be served.
-pub(crate) const HELD_GROUP_BYTES_MAX: usize = 4 << 20;
+pub(crate) const HELD_GROUP_BYTES_MAX: usize = 8 << 20;
 
 /// Reads groups, mostly one after the other.
 #[derive(Debug)]
@@ -92,15 +92,42 @@ impl GroupReader {
         if group_bytes > HELD_GROUP_BYTES_MAX {
             return LargeGroup::check(&mut self.window, disk, segment, offset, header, keep);
         }
-        let bytes = self.window.bytes(disk, segment, offset, group_bytes)?;
-        if let Err(flaw) = GroupCheck::whole(header, &bytes[memory_bytes(GROUP_HEADER_BYTES)..]) {
+        if let Err(flaw) = self.check_held(disk, segment, offset, header)? {
             return Ok(Checked::Flawed(flaw));
         }
-        if let Some(keep) = keep {
-            keep.extend_from_slice(bytes);
-        }
         let group = self.window.place_of(offset, group_bytes);
+        if let Some(keep) = keep {
+            keep.extend_from_slice(self.held(group.clone()));
+        }
         Ok(Checked::Held(group.start + memory_bytes(GROUP_HEADER_BYTES)..group.end))
+    }
+
+    /// Verifies a group in the window. A larger one is verified as it comes in, each part while it is in the cache.
+    fn check_held(
+        &mut self,
+        disk: &dyn Disk,
+        segment: &Segment,
+        offset: u64,
+        header: &GroupHeader,
+    ) -> Result<Result<(), Flaw>> {
+        let group_bytes = header.group_bytes as usize;
+        let header_bytes = memory_bytes(GROUP_HEADER_BYTES);
+        if group_bytes <= WINDOW_BYTES {
+            let bytes = self.window.bytes(disk, segment, offset, group_bytes)?;
+            return Ok(GroupCheck::whole(header, &bytes[header_bytes..]));
+        }
+        let mut check = GroupCheck::new(header);
+        let mut checked = header_bytes;
+        self.window.make_room(group_bytes);
+        while checked < group_bytes {
+            let end = (checked + WINDOW_BYTES).min(group_bytes);
+            let bytes = self.window.bytes(disk, segment, offset, end)?;
+            if let Err(flaw) = check.push(&bytes[checked..]) {
+                return Ok(Err(flaw));
+            }
+            checked = end;
+        }
+        Ok(check.finish())
     }
 
     /// What stands at a place that came with [`Checked::Held`] or from a [`LargeGroup`], before the reader read on.

@@ -1,13 +1,16 @@
 //! This test program, run again as a process of its own that a test may kill.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::Path;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 
-use wo_wal::{Error, Lsn, Wal};
+use wo_wal::strategy::Fsync;
+use wo_wal::{Error, Lsn, OnFailure, Wal};
 
 use crate::support::env::SEGMENT_BYTES;
 use crate::support::oracle::signed_record;
+use crate::support::steered::{Control, Steered};
 
 const ROLE: &str = "WO_WAL_TEST_ROLE";
 const DIRECTORY: &str = "WO_WAL_TEST_DIRECTORY";
@@ -28,7 +31,7 @@ impl Process {
             .envs([(ROLE, role), (SEED, &seed.to_string())])
             .env(DIRECTORY, directory)
             .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
+            .stderr(Stdio::piped())
             .spawn()
             .expect("a child process");
         let lines = BufReader::new(child.stdout.take().expect("its output"));
@@ -49,6 +52,14 @@ impl Process {
         }
     }
 
+    /// Waits for the end of the child; also returns what it said on standard error.
+    pub(crate) fn end(&mut self) -> (ExitStatus, String) {
+        let mut said = String::new();
+        let stderr = self.child.stderr.as_mut().expect("its errors");
+        stderr.read_to_string(&mut said).expect("text");
+        (self.child.wait().expect("a child"), said)
+    }
+
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("killing a child");
         self.child.wait().expect("a child that was killed");
@@ -58,7 +69,11 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("the child said: {}", self.end().1);
+        } else {
+            let _ = self.child.wait();
+        }
     }
 }
 
@@ -82,9 +97,23 @@ fn process_with_a_role() {
             Err(Error::Locked { .. }) => "locked",
             Err(_) => "failed",
         }),
+        "fail and abort" => fail_and_abort(Path::new(&directory)),
         "fork" => fork(Path::new(&directory)),
         other => panic!("no such role: {other}"),
     }
+}
+
+/// Has a barrier fail in a log that was told to end the process then.
+fn fail_and_abort(directory: &Path) {
+    let control = Arc::<Control>::default();
+    let options =
+        Wal::options().on_failure(OnFailure::Abort).strategy(Steered::new(Arc::new(Fsync), control.clone()));
+    let (wal, _) = options.open(directory).expect("the log opens");
+    wal.append(b"acked").expect("an append");
+    say("acked");
+    control.fail_after(0, rustix::io::Errno::IO);
+    let _ = wal.append(b"fails");
+    say("still here");
 }
 
 /// Says `LSN writer sequence` after each ack, never before.

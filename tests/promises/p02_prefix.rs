@@ -1,6 +1,6 @@
 //! P2: replay is a prefix of what was appended, every acked record in it.
 
-use wo_wal::Wal;
+use wo_wal::{Error, Wal};
 
 use crate::support::env::{Env, for_each_disk, lsn, payloads, replay_all};
 use crate::support::sim::Sim;
@@ -28,6 +28,29 @@ fn p02_replay_returns_records_in_order_from_any_lsn() {
     });
 }
 
+/// Records that a reader is reading stay readable when a trim drops them and their file is used again.
+#[test]
+fn p02_a_replay_goes_on_when_a_trim_drops_its_records() {
+    for_each_disk(|env| {
+        let wal = env.open();
+        for number in 0..30_u8 {
+            wal.append(&[number; 9000]).unwrap();
+        }
+        let mut replay = wal.replay(..).unwrap();
+        assert_eq!(replay.next().unwrap().unwrap().payload, [0; 9000]);
+        wal.trim(wal.durable_lsn()).unwrap();
+        for _ in 0..30 {
+            wal.append(&[99; 9000]).unwrap();
+            wal.trim(wal.durable_lsn()).unwrap();
+        }
+        assert!(matches!(wal.replay(lsn(1)..), Err(Error::Trimmed { .. })));
+        for expected in 1..30_u8 {
+            assert_eq!(replay.next().unwrap().unwrap().payload, [expected; 9000]);
+        }
+        assert!(replay.next().is_none());
+    });
+}
+
 /// What a crash leaves of the group that was in flight may end at any byte; that is never an error.
 #[test]
 fn p02_a_chop_at_every_byte_of_the_unacked_tail_is_a_clean_cut() {
@@ -39,7 +62,7 @@ fn p02_a_chop_at_every_byte_of_the_unacked_tail_is_a_clean_cut() {
         let changed = |(index, (old, new)): (usize, (&u8, &u8))| (old != new).then_some(index);
         let both = || before.iter().zip(&after).enumerate();
         let first = both().find_map(changed).expect("the group changed something");
-        let end = both().filter_map(changed).last().expect("the group changed something") + 1;
+        let end = both().filter_map(changed).next_back().expect("the group changed something") + 1;
         for chop in first..end {
             let chopped = [&after[..chop], &before[chop..]].concat();
             env.replace(&segment, &chopped);

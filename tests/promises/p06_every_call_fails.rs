@@ -76,11 +76,10 @@ impl Script {
     }
 
     fn submit_several(&mut self, wal: &Wal) -> std::result::Result<(), End> {
-        let mut next = wal.durable_lsn().get() + 1;
-        for record in [&b"A"[..], b"B", b"A"] {
-            self.oracle.given(Lsn::new(next), &[record.to_vec()]);
+        let next = wal.durable_lsn().get() + 1;
+        for (lsn, record) in (next..).zip([b"A", b"B", b"A"]) {
+            self.oracle.given(Lsn::new(lsn), &[record.to_vec()]);
             let _ = wal.submit(record)?.lsn();
-            next += 1;
         }
         let end = wal.sync()?;
         self.oracle.acked(end).map_err(End::Finding)

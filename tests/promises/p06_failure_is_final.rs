@@ -1,8 +1,9 @@
 //! P6: the first failed barrier poisons the log; nothing is acked afterwards.
 
 use rustix::io::Errno;
-use wo_wal::{Error, Result};
+use wo_wal::{Error, Result, Wal};
 
+use crate::child::Process;
 use crate::support::env::{Env, for_each_disk, lsn, payloads};
 use crate::support::sim::{Fault, Sim};
 
@@ -98,6 +99,19 @@ fn p06_an_earlier_group_in_flight_fails_too() {
         assert_poisoned(first.join().unwrap());
     });
     assert_eq!(wal.durable_lsn(), lsn(0));
+}
+
+#[test]
+fn p06_a_log_can_be_told_to_end_the_process() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = Process::start("fail and abort", directory.path(), 0);
+    assert_eq!(child.next_line().as_deref(), Some("acked"));
+    assert_eq!(child.next_line(), None, "the process goes on after a failure");
+    let (status, said) = child.end();
+    assert_eq!(status.code(), Some(74), "{said}");
+    assert!(said.contains("LSN 1 is durable") && said.contains("make durable"), "{said}");
+    let (wal, _) = Wal::open(directory.path()).unwrap();
+    assert_eq!(payloads(&wal)[0], b"acked");
 }
 
 /// The outcome of the failed records is open until the log is opened again; then it is settled.

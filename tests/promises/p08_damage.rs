@@ -113,7 +113,7 @@ fn p08_a_flip_in_a_segment_header_is_reported() {
 /// A log over several segments, closed.
 fn several_segments(env: &Env) -> (Image, Records) {
     let wal = env.open();
-    let records: Records = (0..12_u8).map(|byte| vec![byte; 15_000]).collect();
+    let records: Records = (0..17_u8).map(|byte| vec![byte; 15_000]).collect();
     for record in &records {
         wal.append(record).unwrap();
     }

@@ -122,6 +122,20 @@ fn p10_every_call_on_a_closed_log_is_answered() {
     });
 }
 
+#[test]
+fn p10_waiting_for_what_is_not_there_is_answered() {
+    for_each_disk(|env| {
+        let wal = env.open();
+        assert_eq!(wal.sync().unwrap(), Lsn::ZERO);
+        wal.wait(Lsn::ZERO).unwrap();
+        assert!(matches!(wal.wait(lsn(1)), Err(Error::Config { .. })), "LSN 1 was not given out");
+        wal.append(b"x").unwrap();
+        assert_eq!(wal.sync().unwrap(), lsn(1));
+        wal.trim(lsn(1000)).unwrap();
+        assert_eq!(wal.replay(..).unwrap().count() as u64, 2 - wal.oldest_lsn().get());
+    });
+}
+
 /// The bound on staged bytes stops submitters; one of them leads, so they all go on.
 #[test]
 fn p10_submitters_at_the_bound_get_on() {
@@ -198,7 +212,7 @@ fn p10_a_failure_answers_those_who_wait_for_room() {
                 in_background(move || -> Result<Lsn> {
                     loop {
                         // More than two segments: some wait for a rotation behind the held barrier.
-                        wal.append(&[writer; 40_000])?;
+                        wal.append(&vec![writer; 40_000])?;
                     }
                 })
             })

@@ -3,7 +3,7 @@
 use wo_wal::{Error, Wal};
 
 use crate::child::Process;
-use crate::support::env::{Env, for_each_disk, lsn, payloads};
+use crate::support::env::{for_each_disk, lsn, payloads};
 
 #[test]
 fn p11_a_second_open_in_the_process_is_refused() {
@@ -53,32 +53,6 @@ fn p11_tickets_and_replays_do_not_keep_the_lock() {
         assert_eq!(again.durable_lsn(), lsn(2));
         assert_eq!(ticket.wait().unwrap(), lsn(2));
         assert_eq!(replay.count(), 1);
-    });
-}
-
-/// Records that a reader is reading stay readable when a trim drops them and their file is used again.
-#[test]
-fn p11_readers_pin_their_files() {
-    for_each_disk(|env: &mut Env| {
-        let wal = env.open();
-        for number in 0..30_u8 {
-            wal.append(&[number; 9000]).unwrap();
-        }
-        let mut replay = wal.replay(..).unwrap();
-        assert_eq!(replay.next().unwrap().unwrap().payload, [0; 9000]);
-        wal.trim(wal.durable_lsn()).unwrap();
-        for _ in 0..30 {
-            wal.append(&[99; 9000]).unwrap();
-            wal.trim(wal.durable_lsn()).unwrap();
-        }
-        assert!(matches!(wal.replay(lsn(1)..), Err(Error::Trimmed { .. })));
-        for expected in 1..30_u8 {
-            match replay.next() {
-                Some(Ok(record)) => assert_eq!(record.payload, [expected; 9000]),
-                Some(Err(Error::Trimmed { .. })) => return,
-                other => panic!("{other:?}"),
-            }
-        }
     });
 }
 

@@ -3,6 +3,7 @@
 //! Contents and sizes repeat on purpose: a record from an earlier life must not be taken for one of this life because the
 //! two look alike. A failure names its seed; `WO_WAL_SEED` runs that seed alone.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -30,7 +31,30 @@ struct Run {
     /// A record was acked once, so that open needs no space any more.
     ever_acked: bool,
     kinds: &'static [u8],
+    max_in_flight: usize,
+    /// How often what happened.
+    exercised: BTreeMap<&'static str, u64>,
 }
+
+/// What has to happen in some of the runs, so that they test what they are for.
+const TO_EXERCISE: [&str; 16] = [
+    "opened",
+    "open crashed or failed",
+    "no room for a new log",
+    "poisoned",
+    "passing error",
+    "power cut",
+    "kill",
+    "closed",
+    "crash",
+    "two at the gate",
+    "failed at the gate",
+    "crash at the gate",
+    "jumbo",
+    "trimmed to the end without a free byte",
+    "records dropped by trims",
+    "torn tail cut",
+];
 
 /// How a life goes on after a step.
 #[derive(PartialEq)]
@@ -43,12 +67,19 @@ enum Life {
 fn p01_p02_p03_p04_p06_p07_p09_hold_through_random_lives() {
     let only: Option<u64> = std::env::var("WO_WAL_SEED").ok().and_then(|seed| seed.parse().ok());
     let seeds = only.map_or(1..RUNS + 1, |seed| seed..seed + 1);
+    let mut exercised = BTreeMap::new();
     for seed in seeds {
         let mut run = Run::new(seed);
         if let Err(finding) = run.lives() {
             panic!("seed {seed}: {finding}\n{}", run.sim.trace());
         }
+        for (what, times) in run.exercised {
+            *exercised.entry(what).or_insert(0) += times;
+        }
     }
+    println!("{exercised:?}");
+    let missing: Vec<_> = TO_EXERCISE.into_iter().filter(|what| !exercised.contains_key(what)).collect();
+    assert!(only.is_some() || missing.is_empty(), "never exercised: {missing:?}");
 }
 
 impl Run {
@@ -63,9 +94,15 @@ impl Run {
             segment_bytes,
             roomy,
             ever_acked: false,
+            max_in_flight: 1,
+            exercised: BTreeMap::new(),
             kinds: if rng.percent(40) { b"A" } else { b"AB" },
             rng,
         }
+    }
+
+    fn note(&mut self, what: &'static str) {
+        *self.exercised.entry(what).or_insert(0) += 1;
     }
 
     fn lives(&mut self) -> Verdict {
@@ -79,6 +116,13 @@ impl Run {
         let Some((wal, recovery)) = self.open()? else { return Ok(()) };
         self.oracle.opened(&wal, &recovery).map_err(|finding| format!("after open: {finding}"))?;
         self.ever_acked |= self.oracle.top_acked() > Lsn::ZERO;
+        self.note("opened");
+        if recovery.cut_bytes > 0 {
+            self.note("torn tail cut");
+        }
+        if recovery.oldest > Lsn::FIRST {
+            self.note("records dropped by trims");
+        }
         self.sim.fail_syncs(self.rng.pick(&[0, 0, 2, 8]));
         if self.rng.percent(60) {
             self.sim.crash_after(self.rng.below(300));
@@ -101,8 +145,8 @@ impl Run {
             if self.rng.percent(20) {
                 self.sim.fail_syncs(30);
             }
-            let max_in_flight = self.rng.pick(&[1, 2, 2]);
-            let env = Env::simulated(&self.sim, max_in_flight);
+            self.max_in_flight = self.rng.pick(&[1, 2, 2]);
+            let env = Env::simulated(&self.sim, self.max_in_flight);
             let options = env.options().segment_bytes(self.segment_bytes).ids(self.rng.next());
             let opened = env.open_with(options);
             let faulty = self.sim.fault_happened();
@@ -115,14 +159,18 @@ impl Run {
                     // A crash in the background, or a failed step that open may do without.
                     self.end(opened.0);
                 }
-                Err(Error::StorageFull { .. }) if !self.roomy && !self.ever_acked => return Ok(None),
-                Err(Error::Corrupt { .. } | Error::MissingSegment { .. }) | Err(_) if !faulty => {
-                    return Err(format!("open refuses: {:?}", opened.expect_err("just matched")));
+                Err(Error::StorageFull { .. }) if !self.roomy && !self.ever_acked => {
+                    self.note("no room for a new log");
+                    return Ok(None);
                 }
+                Err(error) if !faulty => return Err(format!("open refuses: {error:?}")),
                 Err(error @ (Error::Corrupt { .. } | Error::MissingSegment { .. })) => {
                     return Err(format!("open refuses a legal state: {error:?}"));
                 }
-                Err(_) => self.between_lives(),
+                Err(_) => {
+                    self.note("open crashed or failed");
+                    self.between_lives();
+                }
             }
         }
         Ok(None)
@@ -132,6 +180,7 @@ impl Run {
     fn end(&mut self, wal: Wal) {
         if self.rng.percent(70) {
             self.sim.crash();
+            self.note("crash");
         }
         drop(wal);
         self.between_lives();
@@ -140,7 +189,9 @@ impl Run {
     fn between_lives(&mut self) {
         if self.rng.percent(60) {
             self.sim.power_cut(self.rng.next());
+            self.note("power cut");
         } else {
+            self.note("kill");
             self.sim.kill();
         }
         self.neighbour();
@@ -177,6 +228,9 @@ impl Run {
     fn batch(&mut self) -> Vec<Vec<u8>> {
         let records = self.rng.pick(&[1, 1, 1, 2, 3]);
         let jumbo = self.rng.percent(4);
+        if jumbo {
+            self.note("jumbo");
+        }
         let mut record = || {
             let bytes = self.rng.pick(&[0, 8, 8, 30, 440, 4000, 20_000]);
             let bytes = if jumbo { usize::try_from(self.segment_bytes).expect("small") } else { bytes };
@@ -187,7 +241,7 @@ impl Run {
 
     fn append(&mut self, wal: &Wal) -> std::result::Result<Life, String> {
         let batch = self.batch();
-        let first = self.next_lsn(wal);
+        let first = Self::next_lsn(wal);
         match wal.append_batch(&batch) {
             Ok(lsns) => {
                 if *lsns.start() != first {
@@ -201,7 +255,7 @@ impl Run {
     }
 
     /// Nothing is staged between the steps, so the next record comes right after the last durable one.
-    fn next_lsn(&self, wal: &Wal) -> Lsn {
+    fn next_lsn(wal: &Wal) -> Lsn {
         Lsn::new(wal.durable_lsn().get() + 1)
     }
 
@@ -230,6 +284,7 @@ impl Run {
     ) -> std::result::Result<Life, String> {
         self.check_error(error)?;
         if is_passing(error) {
+            self.note("passing error");
             return Ok(Life::GoesOn);
         }
         self.oracle.given(first, batch);
@@ -238,6 +293,7 @@ impl Run {
 
     /// Errors are final: nothing is acked any more and the watermark stands still.
     fn poisoned(&mut self, wal: &Wal) -> std::result::Result<Life, String> {
+        self.note("poisoned");
         let durable = wal.durable_lsn();
         if let Ok(lsn) = wal.append(b"A") {
             return Err(format!("LSN {lsn} was acked after a failure"));
@@ -245,14 +301,13 @@ impl Run {
         if wal.sync().is_ok() || wal.durable_lsn() != durable {
             return Err("a sync was answered with Ok after a failure".to_owned());
         }
-        self.oracle.given(durable, &[]);
         Ok(Life::Ends)
     }
 
     /// Batches that share a barrier, or several.
     fn several_submitted(&mut self, wal: &Wal) -> std::result::Result<Life, String> {
         let mut tickets = Vec::new();
-        let mut first = self.next_lsn(wal);
+        let mut first = Self::next_lsn(wal);
         for _ in 0..self.rng.below(5) {
             let batch = self.batch();
             match wal.submit_batch(&batch) {
@@ -288,6 +343,7 @@ impl Run {
     fn overlapping(&mut self, wal: &Wal) -> std::result::Result<Life, String> {
         let batches = [self.batch(), self.batch(), self.batch()];
         let writers = 2 + self.rng.index(2);
+        let in_flight = self.max_in_flight;
         self.sim.gate().close();
         let results: Vec<_> = std::thread::scope(|scope| {
             let mut threads = Vec::new();
@@ -297,7 +353,7 @@ impl Run {
                     let lsns = ticket.lsns();
                     Ok((lsns, ticket.wait()))
                 }));
-                if held <= 2 {
+                if held <= in_flight {
                     self.sim.gate().wait_until_held_for(held, NUDGE);
                 }
             }
@@ -309,12 +365,18 @@ impl Run {
 
     fn let_go(&mut self) {
         match self.rng.below(8) {
-            0 => self.sim.crash(),
+            0 => {
+                self.sim.crash();
+                self.note("crash at the gate");
+            }
             1 => self.sim.fail_after(0, Fault { errno: Errno::IO, lasting: false }),
             2 => self.sim.fail_after(1, Fault { errno: Errno::NOSPC, lasting: false }),
             _ => {}
         }
         let held = self.sim.gate().held();
+        if held > 1 {
+            self.note("two at the gate");
+        }
         if held > 0 {
             self.sim.gate().release(self.rng.index(held));
         }
@@ -337,6 +399,7 @@ impl Run {
                         Ok(lsn) => top = top.max(lsn),
                         Err(error) => {
                             self.check_error(&error)?;
+                            self.note("failed at the gate");
                             failed = true;
                         }
                     }
@@ -366,8 +429,11 @@ impl Run {
         if up_to != wal.durable_lsn() || !self.ever_acked {
             return Ok(Life::GoesOn);
         }
+        if self.sim.free_bytes() == 0 {
+            self.note("trimmed to the end without a free byte");
+        }
         let batch = vec![vec![b'A'; 40_000]];
-        let first = self.next_lsn(wal);
+        let first = Self::next_lsn(wal);
         match wal.append_batch(&batch) {
             Ok(lsns) => {
                 self.oracle.given(first, &batch);
@@ -382,7 +448,10 @@ impl Run {
 
     fn close(&mut self, wal: &Wal) -> std::result::Result<Life, String> {
         match wal.close() {
-            Ok(()) => Ok(Life::Ends),
+            Ok(()) => {
+                self.note("closed");
+                Ok(Life::Ends)
+            }
             Err(error) => self.check_error(&error).map(|()| Life::Ends),
         }
     }

@@ -148,7 +148,7 @@ impl Env {
     /// The segments' names, sorted.
     pub(crate) fn segments(&self) -> Vec<String> {
         let mut names = self.names();
-        names.retain(|name| name.ends_with(".wal"));
+        names.retain(|name| name.strip_suffix(".wal").is_some());
         names
     }
 

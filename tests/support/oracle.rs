@@ -69,7 +69,7 @@ impl Oracle {
 
     /// Checks a log that has just been opened. What it serves counts as acked from then on.
     pub(crate) fn opened(&mut self, wal: &Wal, recovery: &Recovery) -> Verdict {
-        let (served, last_ends_batch) = self.serves(wal)?;
+        let (served, last_ends_batch) = Self::serves(wal)?;
         let end = wal.durable_lsn().get();
         if recovery.last.get() != end || recovery.oldest != wal.oldest_lsn() {
             return Err(format!("open reported {recovery:?}, the log says {end}"));
@@ -95,12 +95,12 @@ impl Oracle {
         if durable < self.top_acked {
             return Err(format!("LSN {} was acked, but only {durable} is durable", self.top_acked));
         }
-        let (served, _) = self.serves(wal)?;
+        let (served, _) = Self::serves(wal)?;
         self.check_nothing_lost(&served, wal.oldest_lsn().get(), self.top_acked)?;
         self.check_nothing_invented(&served)
     }
 
-    fn serves(&self, wal: &Wal) -> std::result::Result<(BTreeMap<u64, Payload>, bool), String> {
+    fn serves(wal: &Wal) -> std::result::Result<(BTreeMap<u64, Payload>, bool), String> {
         let oldest = wal.oldest_lsn().get();
         let replay = wal.replay(..).map_err(|error| format!("replay: {error}"))?;
         let records = replay.collect::<Result<Vec<_>>>().map_err(|error| format!("in replay: {error}"))?;

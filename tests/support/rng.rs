@@ -1,4 +1,4 @@
-//! Seeded random numbers: SplitMix64. A failed test names its seed, and the seed gives the same run again.
+//! Seeded random numbers: `SplitMix64`. A failed test names its seed, and the seed gives the same run again.
 
 #[derive(Clone, Debug)]
 pub(crate) struct Rng(u64);

@@ -128,8 +128,8 @@ fn p07_a_torn_group_that_was_read_in_pieces_is_not_written_again() {
     let mut image = Image::with_capacity(16 << 20);
     image.acked_group(&[b"a"]);
     let second = image.last().end;
-    image.group(&[&vec![0x5a; 5 << 20]]);
-    image.last().bytes[second + (4 << 20)] ^= 1;
+    image.group(&[&vec![0x5a; 9 << 20]]);
+    image.last().bytes[second + (8 << 20)] ^= 1;
     let opened = open(&image).unwrap();
     // The dead header's durable LSN proves the first group.
     let zeros = Persisted { number: 1, offset: second as u64, bytes: vec![0; HEADER] };

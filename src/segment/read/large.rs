@@ -51,6 +51,10 @@ impl LargeGroup {
         mut keep: Option<&mut Vec<u8>>,
     ) -> Result<Checked> {
         let kept_before = keep.as_ref().map_or(0, |keep| keep.len());
+        if let Some(keep) = &mut keep {
+            // Exactly, and for the zeros that recovery writes behind it.
+            keep.reserve_exact(header.group_bytes as usize + memory_bytes(GROUP_HEADER_BYTES));
+        }
         let mut group = LargeGroup {
             offset,
             group_bytes: u64::from(header.group_bytes),

@@ -75,22 +75,24 @@ impl Window {
             _ => segment.open_for_reading(disk)?,
         };
         self.file = Some(Arc::clone(&file));
-        self.buffer.copy_within(self.filled_bytes - kept..self.filled_bytes, 0);
+        if kept < self.filled_bytes {
+            self.buffer.copy_within(self.filled_bytes - kept..self.filled_bytes, 0);
+        }
         self.segment_id = segment.id;
         self.offset = offset;
         self.filled_bytes = kept;
 
         let left = memory_bytes(segment.capacity_bytes.saturating_sub(offset));
         let target = wanted_bytes.max(self.step_bytes).min(left);
-        self.grow(target);
+        self.make_room(target);
         let from = offset.saturating_add(kept as u64);
         let read = read_at(disk, segment, &file, &mut self.buffer[kept..target], from)?;
         self.filled_bytes = kept + read;
         Ok(())
     }
 
-    /// In powers of two, so that windows that grow step by step do not copy each time.
-    fn grow(&mut self, bytes: usize) {
+    /// Lets the buffer hold so many bytes. In powers of two, so that windows that grow step by step do not copy each time.
+    pub(super) fn make_room(&mut self, bytes: usize) {
         if self.buffer.len() < bytes {
             let target = bytes.next_power_of_two();
             self.buffer.reserve_exact(target - self.buffer.len());
