@@ -2,9 +2,7 @@
 
 use std::io;
 
-use rustix::io::Errno;
-
-use super::{Extent, SyncStrategy};
+use super::{Extent, SyncStrategy, positioned};
 
 /// Writes with `pwrite` and waits for `fdatasync`.
 ///
@@ -26,25 +24,6 @@ impl SyncStrategy for Fsync {
     }
 
     fn persist(&self, extent: Extent<'_>) -> io::Result<()> {
-        write_all_at(extent)?;
-        Ok(rustix::io::retry_on_intr(|| rustix::fs::fdatasync(extent.file()))?)
+        positioned::write_and_sync(extent)
     }
-}
-
-/// Writes the whole extent, going on after short writes (contract line 2) and interruptions (line 4).
-fn write_all_at(extent: Extent<'_>) -> io::Result<()> {
-    let mut bytes = extent.bytes();
-    let mut offset = extent.offset();
-    while !bytes.is_empty() {
-        match rustix::io::pwrite(extent.file(), bytes, offset) {
-            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-            Ok(written) => {
-                bytes = &bytes[written..];
-                offset = offset.checked_add(written as u64).ok_or(io::ErrorKind::InvalidInput)?;
-            }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno.into()),
-        }
-    }
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Durability barriers: the seam between the log and the kernel.
 //!
 //! * [`Fsync`]: `pwrite` + `fdatasync`, the reference implementation.
+//! * [`Uring`]: a WRITE and the FSYNC linked to it, in one `io_uring_enter`.
 //!
 //! # The contract of a strategy
 //!
@@ -20,6 +21,8 @@
 //! than it says unless it breaks line 1.
 
 mod fsync;
+mod positioned;
+mod uring;
 
 use std::fmt;
 use std::io;
@@ -28,6 +31,10 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 pub use fsync::Fsync;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub use uring::testing;
+pub use uring::{Form, SetupFailure, Uring};
 
 /// Puts bytes at an offset of a file and returns once a power cut can no longer take them away.
 ///
@@ -48,6 +55,14 @@ pub trait SyncStrategy: Send + Sync + fmt::Debug {
     fn max_in_flight(&self) -> NonZeroUsize {
         NonZeroUsize::MIN
     }
+
+    /// How many barriers were finished by other means than the strategy's own, because those executed nothing. The ack
+    /// means the same.
+    ///
+    /// 0 unless the strategy says otherwise; see [`Uring`].
+    fn assisted_barriers(&self) -> u64 {
+        0
+    }
 }
 
 impl<S: SyncStrategy + ?Sized> SyncStrategy for Arc<S> {
@@ -61,6 +76,10 @@ impl<S: SyncStrategy + ?Sized> SyncStrategy for Arc<S> {
 
     fn max_in_flight(&self) -> NonZeroUsize {
         (**self).max_in_flight()
+    }
+
+    fn assisted_barriers(&self) -> u64 {
+        (**self).assisted_barriers()
     }
 }
 

@@ -1,0 +1,53 @@
+//! What stands in for the ring where this build has none.
+
+use std::io;
+use std::num::NonZeroUsize;
+
+use super::{Form, SetupFailure};
+use crate::strategy::{Extent, SyncStrategy};
+
+/// A barrier through `io_uring`. This build has none: there is no value of this type.
+#[derive(Debug)]
+pub enum Uring {}
+
+impl Uring {
+    /// Fails: this build has no `io_uring`.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupFailure`], always.
+    pub fn new() -> Result<Self, SetupFailure> {
+        Self::with_form(Form::default())
+    }
+
+    /// Fails: this build has no `io_uring`.
+    ///
+    /// # Errors
+    ///
+    /// [`SetupFailure`], always.
+    pub fn with_form(_form: Form) -> Result<Self, SetupFailure> {
+        let source = io::Error::new(io::ErrorKind::Unsupported, "this build has no io_uring");
+        Err(SetupFailure { call: "io_uring_setup", source })
+    }
+
+    /// How many calls may run at once.
+    #[must_use]
+    pub fn with_max_in_flight(self, _calls: NonZeroUsize) -> Self {
+        match self {}
+    }
+
+    /// What a barrier asks of the ring.
+    pub fn form(&self) -> Form {
+        match *self {}
+    }
+}
+
+impl SyncStrategy for Uring {
+    fn name(&self) -> &'static str {
+        match *self {}
+    }
+
+    fn persist(&self, _extent: Extent<'_>) -> io::Result<()> {
+        match *self {}
+    }
+}

@@ -1,0 +1,1 @@
+//! The flight and the barrier against a scripted kernel.
