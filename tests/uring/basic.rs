@@ -1,8 +1,4 @@
-//! The ring on the running kernel, where nothing goes wrong.
-#![allow(clippy::unwrap_used, reason = "a failure is the test's answer")]
-
-#[path = "support/ring.rs"]
-mod ring;
+//! Where nothing goes wrong.
 
 use std::fs::File;
 use std::num::NonZeroUsize;
@@ -10,24 +6,16 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use ring::{forms, ring};
 use wo_wal::strategy::{Extent, Form, SyncStrategy};
 
-fn temporary() -> (tempfile::TempDir, File) {
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let file = File::options().read(true).write(true).create_new(true).open(dir.path().join("file")).unwrap();
-    (dir, file)
-}
-
-fn pattern(length: usize) -> Vec<u8> {
-    (0..length).map(|index| u8::try_from(index % 251).unwrap()).collect()
-}
+use crate::ring::{FORMS, create, pattern, ring, temporary_directory};
 
 #[test]
 fn the_bytes_are_where_they_belong_and_nowhere_else() {
-    for form in forms() {
+    for form in FORMS {
         let Some(uring) = ring(form) else { return };
-        let (dir, file) = temporary();
+        let dir = temporary_directory();
+        let file = create(dir.path());
         file.write_all_at(&vec![7; 100_000], 0).unwrap();
         let bytes = pattern(70_001);
         uring.persist(Extent::new(file.as_fd(), 513, &bytes)).unwrap();
@@ -40,9 +28,10 @@ fn the_bytes_are_where_they_belong_and_nowhere_else() {
 
 #[test]
 fn a_file_grows_by_what_is_written_behind_its_end() {
-    for form in forms() {
+    for form in FORMS {
         let Some(uring) = ring(form) else { return };
-        let (_dir, file) = temporary();
+        let dir = temporary_directory();
+        let file = create(dir.path());
         uring.persist(Extent::new(file.as_fd(), 10_000, b"end")).unwrap();
         assert_eq!(file.metadata().unwrap().len(), 10_003, "{form:?}");
     }
@@ -51,7 +40,8 @@ fn a_file_grows_by_what_is_written_behind_its_end() {
 #[test]
 fn an_empty_extent_changes_nothing() {
     let Some(uring) = ring(Form::Linked) else { return };
-    let (_dir, file) = temporary();
+    let dir = temporary_directory();
+    let file = create(dir.path());
     uring.persist(Extent::new(file.as_fd(), 10_000, b"")).unwrap();
     assert_eq!(file.metadata().unwrap().len(), 0);
 }
@@ -59,7 +49,8 @@ fn an_empty_extent_changes_nothing() {
 #[test]
 fn an_offset_that_no_file_has_is_an_error_and_not_the_file_position() {
     let Some(uring) = ring(Form::Linked) else { return };
-    let (_dir, file) = temporary();
+    let dir = temporary_directory();
+    let file = create(dir.path());
     for offset in [u64::MAX, u64::MAX - 3, 1 << 63, (1 << 63) - 2] {
         let error = uring.persist(Extent::new(file.as_fd(), offset, b"four")).unwrap_err();
         assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput, "{offset}");
@@ -71,7 +62,8 @@ fn an_offset_that_no_file_has_is_an_error_and_not_the_file_position() {
 fn many_threads_use_one_strategy_at_once() {
     let Some(uring) = ring(Form::Linked) else { return };
     let uring = Arc::new(uring.with_max_in_flight(NonZeroUsize::new(8).unwrap()));
-    let (dir, _file) = temporary();
+    let dir = temporary_directory();
+    create(dir.path());
     std::thread::scope(|scope| {
         for thread in 0..16_u64 {
             let (uring, path) = (uring.clone(), dir.path().join("file"));
