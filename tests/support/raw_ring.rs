@@ -137,6 +137,11 @@ impl Drop for Mapping {
     }
 }
 
+/// Maps a region and gives it up again: whether the kernel knows it.
+pub(crate) fn map(fd: &OwnedFd, offset: i64, bytes: usize) -> io::Result<()> {
+    Mapping::new(fd, offset, bytes).map(drop)
+}
+
 /// A small ring, flags 0.
 #[derive(Debug)]
 pub(crate) struct RawRing {

@@ -39,7 +39,7 @@ fn calls(counts: &BTreeMap<String, u64>, name: &str) -> u64 {
 
 /// In the child: how many steps it is to take, and where.
 fn steps(dir: &Path) -> u64 {
-    let names =
+    let mut names =
         std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.find_map(|name| name.parse().ok()).unwrap()
 }
@@ -115,4 +115,35 @@ fn a_thread_that_may_not_enter_hardly_tries() {
         let attempts = std::fs::read_to_string(&trace).unwrap().matches("(INJECTED)").count();
         assert_eq!(attempts, 6);
     }
+}
+
+/// `docs/ring-layout.md`, "Calls".
+#[test]
+fn the_calls_have_the_documented_arguments() {
+    let test = "enter_count::the_calls_have_the_documented_arguments";
+    if let Some(dir) = again::directory() {
+        let file = create(&dir);
+        for form in crate::ring::FORMS {
+            let Some(uring) = ring(form) else { return };
+            assert_eq!(errno_of(&uring, &file, 0, b"bytes"), 0);
+        }
+        return again::say("done");
+    }
+    if !again::has("strace") {
+        return;
+    }
+    let dir = temporary_directory();
+    let trace = dir.path().join("trace");
+    let calls = "trace=io_uring_setup,io_uring_enter,io_uring_register";
+    if again::run(test, dir.path(), &["strace", "-f", "-o", trace.to_str().unwrap(), "-e", calls]).is_none() {
+        return;
+    }
+    let trace = std::fs::read_to_string(&trace).unwrap();
+    // Without the thread's number, the descriptor's and the kernel's answers.
+    let calls = trace.lines().filter_map(|line| Some(line.split_once("io_uring_")?.1));
+    let calls: Vec<&str> = calls.map(|call| call.split_once(", ").map_or(call, |(_, rest)| rest)).collect();
+    assert_eq!(calls.len(), 4, "{trace}");
+    assert!(trace.contains("io_uring_setup(8, {flags=0, "), "{trace}");
+    assert_eq!(calls[1], "2, 2, IORING_ENTER_GETEVENTS, NULL, 0) = 2", "{trace}");
+    assert_eq!(calls[3], "1, 1, IORING_ENTER_GETEVENTS, NULL, 0) = 1", "{trace}");
 }
