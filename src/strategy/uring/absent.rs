@@ -51,3 +51,7 @@ impl SyncStrategy for Uring {
         match *self {}
     }
 }
+
+/// Nothing to look at.
+#[cfg(feature = "testing")]
+pub mod testing {}

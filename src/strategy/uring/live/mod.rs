@@ -24,6 +24,7 @@
 //! 7. `io_uring_enter` is given no pointer: no signal mask and no timeout.
 
 mod barrier;
+mod detour;
 mod flight;
 mod operations;
 mod pool;

@@ -6,6 +6,7 @@ use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::barrier::{self, End};
+use super::detour;
 use super::pool::{Pool, RINGS_MAX};
 use crate::strategy::uring::{Form, SetupFailure};
 use crate::strategy::{Extent, SyncStrategy, positioned};
@@ -19,7 +20,8 @@ use crate::strategy::{Extent, SyncStrategy, positioned};
 /// thread that submits, and limits change. Where the ring has executed nothing (no worker could start, `io_uring_enter` or
 /// another ring was refused), the call is finished with `pwrite` and `fdatasync`. That is not a retry: nothing has failed,
 /// and all bytes of the call are written again before they are synced. The ack means the same, and
-/// [`assisted_barriers`](SyncStrategy::assisted_barriers) counts them.
+/// [`assisted_barriers`](SyncStrategy::assisted_barriers) counts them. A thread for which the ring has just done nothing goes
+/// around it for its next barriers: for one at first, for at most 1023 where attempt after attempt is in vain.
 ///
 /// *Fork.* The rings belong to the process that made the value. In a forked child every call is an error.
 pub struct Uring {
@@ -89,13 +91,17 @@ impl SyncStrategy for Uring {
         if extent.bytes().is_empty() {
             return positioned::sync(extent.file());
         }
-        match self.through_a_ring(extent)? {
-            End::Stable => Ok(()),
-            End::Unfinished => {
-                self.assisted.fetch_add(1, Ordering::Relaxed);
-                positioned::write_and_sync(extent)
+        if !detour::take() {
+            match self.through_a_ring(extent)? {
+                End::Stable => {
+                    detour::end();
+                    return Ok(());
+                }
+                End::Unfinished => detour::lengthen(),
             }
         }
+        self.assisted.fetch_add(1, Ordering::Relaxed);
+        positioned::write_and_sync(extent)
     }
 
     fn max_in_flight(&self) -> NonZeroUsize {

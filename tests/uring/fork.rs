@@ -1,0 +1,101 @@
+//! A forked child, in which the rings do not exist.
+#![allow(unsafe_code, reason = "there is no safe fork, and the tests need one")]
+
+use std::fs::File;
+use std::os::fd::AsFd;
+
+use rustix::process::{Pid, WaitOptions, waitpid};
+use wo_wal::strategy::{Extent, Form, SyncStrategy, Uring};
+
+use crate::again;
+use crate::ring::{create, errno_of, ring, temporary_directory};
+
+/// Runs the body in a forked child; true if it said so.
+fn forked(body: impl FnOnce() -> bool) -> bool {
+    // SAFETY: the body makes system calls and allocates, which glibc allows a forked child, and takes no lock that
+    // another thread of this process could hold; it leaves by `_exit`.
+    let child = unsafe { libc::fork() };
+    if child == 0 {
+        let status = i32::from(!body());
+        // SAFETY: ends the child without running what the parent has registered to run at its own exit.
+        unsafe { libc::_exit(status) };
+    }
+    let child = Pid::from_raw(child).expect("a fork");
+    let (_, status) = waitpid(Some(child), WaitOptions::empty()).unwrap().unwrap();
+    status.exit_status() == Some(0)
+}
+
+#[test]
+fn p11_a_forked_child_is_refused_and_the_parent_goes_on() {
+    let Some(_dir) = again::directory() else {
+        // A process with one thread more than this test's: fork copies only the caller.
+        let dir = temporary_directory();
+        again::run("fork::p11_a_forked_child_is_refused_and_the_parent_goes_on", dir.path(), &[]);
+        return;
+    };
+    let Some(uring) = ring(Form::Linked) else { return };
+    let dir = temporary_directory();
+    let file = create(dir.path());
+    assert_eq!(errno_of(&uring, &file, 0, b"parent"), 0);
+    assert!(forked(|| is_refused(uring.persist(Extent::new(file.as_fd(), 0, b"child.")))));
+    assert!(forked(|| is_refused(uring.persist(Extent::new(file.as_fd(), 0, b"")))));
+    assert_eq!(std::fs::read(dir.path().join("file")).unwrap(), b"parent");
+    for round in 0..20 {
+        assert_eq!(errno_of(&uring, &file, 6 + round, b"!"), 0);
+    }
+    assert_eq!(uring.assisted_barriers(), 0);
+    again::say("done");
+}
+
+fn is_refused(result: std::io::Result<()>) -> bool {
+    result.is_err_and(|error| error.raw_os_error().is_none())
+}
+
+#[test]
+fn p11_a_forked_child_that_drops_the_strategy_harms_nobody() {
+    let Some(_dir) = again::directory() else {
+        let dir = temporary_directory();
+        again::run("fork::p11_a_forked_child_that_drops_the_strategy_harms_nobody", dir.path(), &[]);
+        return;
+    };
+    let Some(uring) = ring(Form::Linked) else { return };
+    let dir = temporary_directory();
+    let file = create(dir.path());
+    assert_eq!(errno_of(&uring, &file, 0, b"parent"), 0);
+    let mut uring = Some(uring);
+    let mappings = ring_mappings();
+    assert!(!mappings.is_empty(), "the control: a ring's mappings are seen");
+    let survived = forked(|| {
+        assert!(ring_mappings().is_empty(), "the mappings are not inherited");
+        // Something else where the rings were: a child that unmapped those would lose it.
+        let inside: Vec<*const u8> = mappings.iter().map(|&address| occupy(address)).collect();
+        drop(uring.take());
+        // SAFETY: mapped above; if it is no longer, the child dies of it, which is the test's answer.
+        inside.iter().all(|&address| unsafe { address.read_volatile() } == 0) && own_ring_works(&file)
+    });
+    assert!(survived);
+    assert_eq!(errno_of(uring.as_ref().unwrap(), &file, 0, b"parent"), 0);
+    again::say("done");
+}
+
+/// A forked child can have a ring of its own.
+fn own_ring_works(file: &File) -> bool {
+    Uring::new().is_ok_and(|uring| uring.persist(Extent::new(file.as_fd(), 0, b"child.")).is_ok())
+}
+
+/// Where this process has rings mapped.
+fn ring_mappings() -> Vec<usize> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let rings = maps.lines().filter(|line| line.contains("io_uring"));
+    rings.map(|line| usize::from_str_radix(line.split('-').next().unwrap(), 16).unwrap()).collect()
+}
+
+/// Maps a page of zeros at a free address.
+fn occupy(address: usize) -> *const u8 {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE;
+    let wanted = std::ptr::with_exposed_provenance_mut(address);
+    // SAFETY: `NOREPLACE` takes nothing away from anybody.
+    let page = unsafe { libc::mmap(wanted, 4096, libc::PROT_READ, flags, -1, 0) };
+    assert_eq!(page, wanted, "the address was not free");
+    page.cast_const().cast()
+}

@@ -1,0 +1,27 @@
+//! The `uring` strategy on the running kernel.
+//!
+//! What changes a whole process (limits, signals, mounts, privileges), or is to be looked at from outside, happens in a
+//! child: this program, run again for one test (see [`again`]).
+
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, reason = "a failure is the test's answer")]
+
+#[path = "../support/skip.rs"]
+#[allow(unused, reason = "its macro is for programs that take all of the support")]
+mod skip;
+
+#[path = "../support/raw_ring.rs"]
+mod raw_ring;
+
+mod again;
+mod basic;
+mod descriptors;
+mod enter_count;
+mod errors;
+mod fork;
+mod fuse;
+mod interruptions;
+mod kill;
+mod missing_link;
+mod refusals;
+mod ring;
