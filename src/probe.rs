@@ -142,7 +142,8 @@ pub(crate) fn requested(value: Option<&OsStr>, option: Option<Io>) -> Result<(Io
         Some("uring") => Ok((Io::Uring, Source::Env)),
         Some("fsync" | "epoll") => Ok((Io::Fsync, Source::Env)),
         _ => Err(Error::config(format!(
-            "{WO_IO} is {value:?}; it must be auto, uring, fsync or epoll (which means fsync), or be unset"
+            "{WO_IO} is \"{}\"; it must be auto, uring, fsync or epoll (which means fsync), or be unset",
+            value.display()
         ))),
     }
 }

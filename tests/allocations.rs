@@ -46,7 +46,7 @@ fn no_allocation_per_append_in_steady_state() {
     let rounds = || {
         for _ in 0..50 {
             wal.append(&record).unwrap();
-            wal.append_batch(&batch).unwrap();
+            wal.append_batch(batch).unwrap();
             for _ in 0..20 {
                 let _ = wal.submit(&record).unwrap();
             }

@@ -36,7 +36,7 @@ pub(crate) struct Commit {
     pub(super) process: u32,
     /// The directory, for messages.
     dir: PathBuf,
-    strategy: Arc<dyn SyncStrategy>,
+    pub(super) strategy: Arc<dyn SyncStrategy>,
     on_failure: OnFailure,
     pub(super) state: Mutex<State>,
     /// The files besides those in use; held during file operations, never on the path from record to ack.

@@ -81,6 +81,9 @@ pub struct Stats {
     pub rotations: u64,
     /// Segments that were not ready in time, or had to be larger, and were made by the caller that needed them.
     pub inline_prepares: u64,
+    /// Barriers that were finished by other means than the strategy's own, because those executed nothing. The ack means
+    /// the same. See [`SyncStrategy::assisted_barriers`](crate::SyncStrategy::assisted_barriers).
+    pub assisted_barriers: u64,
     /// Bytes of records that wait for a barrier now.
     pub staged_bytes: u64,
     /// Segments in use now, the prepared one included.

@@ -101,6 +101,7 @@ impl Commit {
     pub(crate) fn stats(&self) -> Stats {
         let state = self.lock();
         let mut stats = state.stats.clone();
+        stats.assisted_barriers = self.strategy.assisted_barriers();
         stats.staged_bytes = state.ledger.staged_bytes();
         stats.segments = state.segments.len() as u64;
         stats.segment_bytes = state.segments.iter().map(|segment| segment.capacity_bytes).sum();
