@@ -2,7 +2,7 @@
 //!
 //! The log against the bare loop (one writer) and against the greedy reference (several), alternating in one run, so
 //! that both meet the same device. Every run is read back and checked.
-#![allow(clippy::unwrap_used, reason = "a bench panics on what it cannot go on from")]
+#![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 mod common;

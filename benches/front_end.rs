@@ -1,6 +1,6 @@
 //! What the log costs besides the barrier: appends through a strategy that writes and does not sync. Staging, framing,
 //! checksums, the write, settling, and preparing the next segment are in; waiting for a device is not.
-#![allow(clippy::unwrap_used, reason = "a bench panics on what it cannot go on from")]
+#![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! Replay from the page cache on one core, every checksum verified, against a loop of the bench's own that reads the same
 //! payloads into a 256 KiB buffer and checksums each, and does nothing else.
-#![allow(clippy::unwrap_used, reason = "a bench panics on what it cannot go on from")]
+#![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 mod common;

@@ -1,6 +1,6 @@
 //! What a rotation costs the appends that meet it: their group is the first with records in a segment, so they waited for
 //! the seal of the one before. Segments of 1 MiB, so that there are many.
-#![allow(clippy::unwrap_used, reason = "a bench panics on what it cannot go on from")]
+#![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 mod common;

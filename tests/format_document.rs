@@ -1,5 +1,5 @@
 //! `docs/format.md` against the bytes that the library writes: the tables are gapless, and the example is real.
-#![allow(clippy::unwrap_used, reason = "a test panics on what it cannot go on from")]
+#![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
 
 use std::path::Path;
 

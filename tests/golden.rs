@@ -1,6 +1,6 @@
 //! The logs in `tests/data/v1` were written once and pin version 1 of the format: every later build reads them, and
 //! writes the same bytes for the same calls.
-#![allow(clippy::unwrap_used, reason = "a test panics on what it cannot go on from")]
+#![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
 
 #[path = "golden/dump.rs"]
 mod dump;
