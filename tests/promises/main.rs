@@ -4,8 +4,6 @@
 //! barriers in flight, unless it says that it needs one of them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
-#![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
-
 #[path = "../support/mod.rs"]
 mod support;
 
