@@ -1,5 +1,8 @@
 //! P1: an ack means durable, and nothing is seen before its barrier.
 
+use wo_wal::{Error, Lsn, Result, Wal};
+
+use crate::p10_liveness::answered;
 use crate::support::env::{Env, for_each_disk, lsn, payloads};
 use crate::support::gate::Gate;
 use crate::support::oracle::Oracle;
@@ -66,8 +69,8 @@ fn p01_nothing_is_visible_between_write_and_sync() {
     check_invisible_while_held(&wal, sim.gate());
 }
 
-fn check_invisible_while_held(wal: &wo_wal::Wal, gate: &Gate) {
-    gate.close();
+fn check_invisible_while_held(wal: &Wal, gate: &Gate) {
+    let closed = gate.closed();
     let ticket = wal.submit(b"not yet").unwrap();
     std::thread::scope(|scope| {
         let waiter = scope.spawn(|| wal.wait(lsn(2)));
@@ -76,7 +79,7 @@ fn check_invisible_while_held(wal: &wo_wal::Wal, gate: &Gate) {
         assert_eq!(payloads(wal), [b"seen"]);
         assert!(ticket.outcome().is_none());
         assert!(!waiter.is_finished());
-        gate.open();
+        drop(closed);
         waiter.join().unwrap().unwrap();
     });
     assert_eq!(ticket.outcome().unwrap().unwrap(), lsn(2));
@@ -88,24 +91,43 @@ fn check_invisible_while_held(wal: &wo_wal::Wal, gate: &Gate) {
 fn p01_acks_stay_in_order_whatever_finishes_first() {
     let sim = Sim::new(1);
     let wal = Env::simulated(&sim, 2).open();
-    sim.gate().close();
-    let first = wal.submit(b"first").unwrap();
+    let [first, second] = with_the_second_of_two_finished(&sim, &wal, || {
+        assert_eq!(wal.durable_lsn(), lsn(0));
+        assert!(payloads(&wal).is_empty());
+    });
+    assert_eq!((first.unwrap(), second.unwrap()), (lsn(1), lsn(2)));
+}
+
+/// If the earlier one then fails, the later one is not acked, although its own barrier returned Ok.
+#[test]
+fn p01_a_group_is_not_acked_when_an_earlier_one_fails() {
+    let sim = Sim::new(1);
+    let wal = Env::simulated(&sim, 2).open();
+    for answer in with_the_second_of_two_finished(&sim, &wal, || sim.crash()) {
+        assert!(matches!(answer, Err(Error::Poisoned { .. })), "{answer:?}");
+    }
+    assert_eq!(wal.durable_lsn(), lsn(0));
+    // Nothing is in flight any more, so this has nothing to wait for.
+    answered("close", move || wal.close()).unwrap_err();
+}
+
+/// Holds the barriers of two groups, lets the second one finish, does what the test wants, and lets the first one go.
+fn with_the_second_of_two_finished(sim: &Sim, wal: &Wal, then: impl FnOnce()) -> [Result<Lsn>; 2] {
     std::thread::scope(|scope| {
-        let first = scope.spawn(|| first.wait());
+        let closed = sim.gate().closed();
+        let first = scope.spawn(|| wal.append(b"first"));
         sim.gate().wait_until_held(1);
-        let second = wal.submit(b"second").unwrap();
-        let second = scope.spawn(|| second.wait());
+        let second = scope.spawn(|| wal.append(b"second"));
         sim.gate().wait_until_held(2);
         sim.gate().release(1);
-        while sim.gate().held() == 2 {
+        // A barrier is counted when its group is settled.
+        while wal.stats().barriers == 0 {
             std::thread::yield_now();
         }
-        assert_eq!(wal.durable_lsn(), lsn(0));
-        assert!(!second.is_finished());
-        sim.gate().open();
-        assert_eq!(first.join().unwrap().unwrap(), lsn(1));
-        assert_eq!(second.join().unwrap().unwrap(), lsn(2));
-    });
+        then();
+        drop(closed);
+        [first, second].map(|writer| writer.join().unwrap())
+    })
 }
 
 /// Crash, open, append, crash, open: what was recovered does not spoil what comes after it.

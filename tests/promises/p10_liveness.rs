@@ -9,7 +9,7 @@ use crate::support::env::{for_each_disk, lsn, payloads};
 use crate::support::gate::PATIENCE;
 
 /// Runs something that must end; a test that hangs says what hung.
-fn answered<T: Send + 'static>(what: &str, call: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) fn answered<T: Send + 'static>(what: &str, call: impl FnOnce() -> T + Send + 'static) -> T {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || sender.send(call()));
     receiver.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no answer: {what}"))

@@ -344,8 +344,10 @@ impl Run {
         let batches = [self.batch(), self.batch(), self.batch()];
         let writers = 2 + self.rng.index(2);
         let in_flight = self.max_in_flight;
+        let trim_up_to = self.rng.percent(30).then(|| self.oracle.top_acked());
+        self.oracle.trimming(trim_up_to.unwrap_or_default());
         self.sim.gate().close();
-        let results: Vec<_> = std::thread::scope(|scope| {
+        let (results, trimmed) = std::thread::scope(|scope| {
             let mut threads = Vec::new();
             for (held, batch) in (1..).zip(&batches[..writers]) {
                 threads.push(scope.spawn(move || {
@@ -357,9 +359,17 @@ impl Run {
                     self.sim.gate().wait_until_held_for(held, NUDGE);
                 }
             }
+            let trim = trim_up_to.map(|up_to| scope.spawn(move || wal.trim(up_to)));
+            if trim.is_some() && self.rng.percent(50) {
+                std::thread::sleep(Duration::from_millis(1));
+            }
             self.let_go();
-            threads.into_iter().map(|thread| thread.join().expect("a writer panicked")).collect()
+            let results = threads.into_iter().map(|thread| thread.join().expect("a writer panicked"));
+            (results.collect(), trim.map(|trim| trim.join().expect("a trim panicked")))
         });
+        if let Some(Err(error)) = trimmed {
+            self.check_error(&error)?;
+        }
         self.judge_overlapping(wal, &batches, results)
     }
 

@@ -20,10 +20,26 @@ struct State {
     arrivals: u64,
 }
 
+/// A gate that is closed while this lives.
+#[must_use]
+pub(crate) struct Closed<'a>(&'a Gate);
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.open();
+    }
+}
+
 impl Gate {
     /// From now on everybody stops at the gate.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
+    }
+
+    /// Closes the gate until the returned value is dropped, also by a test that fails.
+    pub(crate) fn closed(&self) -> Closed<'_> {
+        self.close();
+        Closed(self)
     }
 
     /// Lets everybody through, now and later.

@@ -75,9 +75,12 @@ impl Control {
 
     /// The most barriers that ran at once; fails the test where two of them shared an open file.
     pub(crate) fn most_at_once(&self) -> usize {
-        let state = self.lock();
-        assert!(!state.shared, "two barriers at once on one open file");
-        state.most_running
+        let (shared, most_running) = {
+            let state = self.lock();
+            (state.shared, state.most_running)
+        };
+        assert!(!shared, "two barriers at once on one open file");
+        most_running
     }
 
     /// Where in its file each barrier so far began.

@@ -34,7 +34,6 @@ pub(super) enum Refusal {
 impl Faults {
     pub(super) fn fail(&mut self, at: u64, fault: Fault) {
         self.fail_at = Some((at, fault));
-        self.happened = false;
     }
 
     pub(super) fn clear(&mut self) {

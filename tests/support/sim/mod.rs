@@ -314,6 +314,9 @@ impl State {
         self.enter(life, what)?;
         if self.faults.failing_syncs_percent > 0 && self.rng.percent(self.faults.failing_syncs_percent) {
             self.faults.happened = true;
+            if let Some(line) = self.trace.back_mut() {
+                line.push_str(" -> fails");
+            }
             return Err(Refusal::Fails(Errno::IO));
         }
         Ok(())
