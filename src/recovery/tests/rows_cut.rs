@@ -24,7 +24,8 @@ fn row_c_a_torn_group_that_was_never_acked_is_cut() {
 fn row_c_a_torn_group_is_cut_whatever_its_size() {
     // Within the window, beyond it, and too large to be held.
     for payload_bytes in [1000, 300_000, 5 << 20] {
-        let mut image = Image::with_capacity(16 << 20);
+        let capacity_bytes = (2 * payload_bytes as u64 + (64 << 10)).next_multiple_of(4096);
+        let mut image = Image::with_capacity(capacity_bytes);
         image.acked_group(&[b"a"]);
         let second = image.last().end;
         let payload = vec![0x5a; payload_bytes];
