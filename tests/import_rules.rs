@@ -1,6 +1,5 @@
 //! The rules about what may know what, and about the size of files: taste that a test keeps.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 #![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
 
 use std::collections::BTreeMap;

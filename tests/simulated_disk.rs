@@ -1,6 +1,5 @@
 //! The simulated disk does what its documentation says, and a log that breaks the rules is caught by it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 #![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
 
 mod support;

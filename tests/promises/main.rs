@@ -3,7 +3,6 @@
 //! A test body runs through `strategy::Fsync` on a real directory and on the simulated disk, with one and with two
 //! barriers in flight, unless it says that it needs one of them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
-
 #![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
 
 #[path = "../support/mod.rs"]
