@@ -20,9 +20,9 @@ use crate::segment::{Checked, GroupReader, LargeGroup, Payload, Segment, Success
 /// is verified, including the groups of the first segment that lie before the range. It holds the files it still has to
 /// read, so a [trim](crate::Wal::trim) does not take them away, and it keeps neither the log open nor its lock.
 ///
-/// As an [`Iterator`] it hands out records of their own. [`next_ref`](Self::next_ref) lends them and allocates nothing,
-/// unless a group is larger than 8 MiB and has a record that is larger than the reading window of 256 KiB or crosses its
-/// end. After an error there is nothing more.
+/// As an [`Iterator`] it hands out records of their own. [`next_ref`](Self::next_ref) lends them. Memory stays constant: a
+/// window of 256 KiB, which grows to the largest group that was met, at most to 8 MiB; and where a group is larger than that,
+/// the largest record that it has. After an error there is nothing more.
 pub struct Replay {
     disk: Arc<dyn Disk>,
     /// What is still to be read, the segment that is being read in front.

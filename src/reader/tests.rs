@@ -351,3 +351,12 @@ fn segments_are_described() {
         ]
     );
 }
+
+#[test]
+fn readers_and_replays_go_to_any_thread_and_outlive_what_made_them() {
+    fn anywhere<T: Send + Sync + 'static>() {}
+    anywhere::<Reader>();
+    anywhere::<Replay>();
+    anywhere::<Record>();
+    anywhere::<SegmentInfo>();
+}

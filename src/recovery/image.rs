@@ -161,7 +161,12 @@ impl Image {
 
     pub(crate) fn write_to(&self, dir: &Path) {
         for file in &self.files {
-            std::fs::write(dir.join(segment_name(file.number)), &file.bytes).unwrap();
+            // The zeros at the end need not be written.
+            let used = file.bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+            let path = dir.join(segment_name(file.number));
+            std::fs::write(&path, &file.bytes[..used]).unwrap();
+            let on_disk = std::fs::OpenOptions::new().write(true).open(path).unwrap();
+            on_disk.set_len(file.bytes.len() as u64).unwrap();
         }
     }
 }

@@ -21,6 +21,27 @@ fn row_c_a_torn_group_that_was_never_acked_is_cut() {
 }
 
 #[test]
+fn row_c_a_torn_group_is_cut_whatever_its_size() {
+    // Within the window, beyond it, and too large to be held.
+    for payload_bytes in [1000, 300_000, 5 << 20] {
+        let capacity_bytes = (2 * payload_bytes as u64 + (64 << 10)).next_multiple_of(4096);
+        let mut image = Image::with_capacity(capacity_bytes);
+        image.acked_group(&[b"a"]);
+        let second = image.last().end;
+        let payload = vec![0x5a; payload_bytes];
+        image.batches(&[&[&payload, &payload]]);
+        let last_byte = image.last().end - 1;
+        assert_eq!(records_of(&image).unwrap().len(), 3);
+        // Whether the first record ends its batch, which only the checksum over the record headers covers; a payload; the end.
+        for at in [second + HEADER + 3, second + HEADER + 8 + payload_bytes / 2, last_byte] {
+            let mut torn = image.clone();
+            torn.last().bytes[at] ^= 0x80;
+            assert_eq!(records_of(&torn).unwrap(), [b"a"], "{payload_bytes} bytes, flip at {at}");
+        }
+    }
+}
+
+#[test]
 fn row_c_groups_behind_the_first_torn_one_are_cut_too_when_several_were_in_flight() {
     let mut image = abc();
     image.group(&[b"d"]);
