@@ -148,9 +148,11 @@ fn a_full_ext4_is_an_error() {
 #[test]
 fn a_full_xfs_is_an_error() {
     match again::directory() {
-        Some(dir) => full_disk(&dir.join("mnt"), &pattern(310 << 20)),
+        Some(dir) => full_disk(&dir.join("mnt"), &pattern(60 << 20)),
         None if again::has("mkfs.xfs") => {
-            again::run_mounted("errors::a_full_xfs_is_an_error", &again::loop_mount("xfs", 320));
+            let nearly_full = "fallocate -l 200M \"$DIR/mnt/others\"";
+            let script = format!("{}; {nearly_full}", again::loop_mount("xfs", 320));
+            again::run_mounted("errors::a_full_xfs_is_an_error", &script);
         }
         None => {}
     }

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 use wo_wal::strategy::{Extent, Form, SyncStrategy, Uring};
@@ -16,7 +17,8 @@ fn forked(body: impl FnOnce() -> bool) -> bool {
     // another thread of this process could hold; it leaves by `_exit`.
     let child = unsafe { libc::fork() };
     if child == 0 {
-        let status = i32::from(!body());
+        // A panic must not leave this function: the child would go on as the test harness.
+        let status = i32::from(!catch_unwind(AssertUnwindSafe(body)).unwrap_or(false));
         // SAFETY: ends the child without running what the parent has registered to run at its own exit.
         unsafe { libc::_exit(status) };
     }

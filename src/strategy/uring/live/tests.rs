@@ -1,7 +1,7 @@
 //! The barrier against a scripted kernel: what it submits, what it waits for, and what it makes of each answer.
 #![allow(unsafe_code, reason = "implements the trait whose `publish` is unsafe; nothing here touches memory")]
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsFd;
@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::barrier::{self, End};
 use super::operations::{Operation, WRITE_BYTES_MAX, user_data};
-use super::ring::{Completion, Queues};
+use super::ring::{Completion, Queues, Ring};
 use super::verdict::{Results, Verdict, judge};
 use crate::strategy::{Extent, Form};
 
@@ -316,21 +316,23 @@ fn unwinding_before_the_submission_submits_nothing() {
 }
 
 #[test]
-fn memory_that_the_kernel_may_read_outlives_the_process() {
+fn where_waiting_is_impossible_the_process_is_aborted() {
     if std::env::var_os(CHILD).is_some() {
         let refusals = (0..10_000).map(|_| refused(Errno::PERM, 0, &[]));
         let _ = linked([step(2, &[])].into_iter().chain(refusals));
         println!("came back");
         return;
     }
-    let name = "strategy::uring::implementation::tests::memory_that_the_kernel_may_read_outlives_the_process";
+    let name = "strategy::uring::implementation::tests::where_waiting_is_impossible_the_process_is_aborted";
     let child = Command::new(std::env::current_exe().unwrap())
         .args([name, "--exact", "--nocapture"])
         .env(CHILD, "1")
         .output()
         .unwrap();
     let signal = std::os::unix::process::ExitStatusExt::signal(&child.status);
-    assert_eq!(signal, Some(6), "{}", String::from_utf8_lossy(&child.stdout));
+    let stderr = String::from_utf8_lossy(&child.stderr);
+    assert_eq!(signal, Some(6), "{}{stderr}", String::from_utf8_lossy(&child.stdout));
+    assert!(!stderr.contains("panicked"), "it was no panic that ended it: {stderr}");
 }
 
 #[test]
@@ -339,6 +341,15 @@ fn an_extent_larger_than_one_write_is_cut() {
     let first = i32::try_from(WRITE_BYTES_MAX).unwrap();
     let mut kernel = Kernel::new([chain(first, 0), chain(100, 0)]);
     assert_eq!(barrier_of(&mut kernel, Form::Linked, &bytes).unwrap(), End::Stable);
+}
+
+#[test]
+fn chains_of_one_ring_have_different_user_data() {
+    // Where the kernel gives no ring, there is nothing to tell apart; the live tests say so.
+    let Ok(mut ring) = Ring::new() else { return };
+    let generations: HashSet<u64> = (0..1000).map(|_| ring.next_generation()).collect();
+    assert_eq!(generations.len(), 1000);
+    assert!(!generations.contains(&0), "what the kernel zeroes is no chain's");
 }
 
 #[test]
