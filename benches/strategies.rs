@@ -1,0 +1,188 @@
+//! The two strategies against each other in one run: the same closed loop, alternating trials, every log read back.
+//!
+//! What a record costs besides time is printed too: CPU time and context switches of the whole process, in which the
+//! kernel's workers for the ring count as threads, and how many such workers there were.
+#![allow(clippy::unwrap_used, reason = "a bench panics on what it cannot go on from")]
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+
+mod common;
+
+use std::path::Path;
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+use common::{Checker, Setup, fill_record, median, per_second, span};
+use wo_wal::strategy::{Form, Fsync, Uring};
+use wo_wal::{Reader, SyncStrategy, Wal};
+
+const RECORD_BYTES: usize = 256;
+const WRITERS: [usize; 4] = [1, 4, 16, 64];
+const NAMES: [&str; 3] = ["fsync", "uring", "uring, RWF_DSYNC"];
+
+/// One trial of one strategy.
+#[derive(Clone, Copy, Debug)]
+struct Trial {
+    records_per_second: f64,
+    p50_us: f64,
+    p99_us: f64,
+    cpu_us_per_record: f64,
+    switches_per_record: f64,
+    ring_workers: f64,
+}
+
+fn main() {
+    let setup = Setup::announce("strategies");
+    if let Err(refusal) = Uring::new() {
+        println!("SKIP: no ring can be had here: {refusal}");
+        return;
+    }
+    let trials = setup.pick(9, 1);
+    println!(
+        "{RECORD_BYTES}-byte records, medians of {trials} alternating trials; ratios are to fsync, trial by trial"
+    );
+    println!(
+        "writers  strategy            records/s      ratio                 p50 us (ratio)    p99 us   CPU us/record  switches/record  ring workers"
+    );
+    for writers in WRITERS {
+        let records_per_writer =
+            setup.pick(3_000 * writers.clamp(2, 32) as u64, 20 * writers as u64) / writers as u64;
+        let mut of_strategy: [Vec<Trial>; 3] = [Vec::new(), Vec::new(), Vec::new()];
+        for trial in 0..trials {
+            // Each strategy goes first, in the middle and last in turn: whatever the device does over time hits all.
+            for place in 0..NAMES.len() {
+                let index = (trial + place) % NAMES.len();
+                let result = run(&setup.path("log"), make(index), writers, records_per_writer);
+                of_strategy[index].push(result);
+            }
+        }
+        for (name, results) in NAMES.iter().zip(&of_strategy) {
+            print_row(writers, name, results, &of_strategy[0]);
+        }
+    }
+}
+
+fn make(index: usize) -> Arc<dyn SyncStrategy> {
+    match index {
+        0 => Arc::new(Fsync::new()),
+        1 => Arc::new(Uring::new().unwrap()),
+        _ => Arc::new(Uring::with_form(Form::Dsync).unwrap()),
+    }
+}
+
+fn print_row(writers: usize, name: &str, trials: &[Trial], reference: &[Trial]) {
+    let of = |field: fn(&Trial) -> f64| median(&trials.iter().map(field).collect::<Vec<_>>());
+    let ratios = |field: fn(&Trial) -> f64| -> Vec<f64> {
+        trials.iter().zip(reference).map(|(trial, other)| field(trial) / field(other)).collect()
+    };
+    let throughput = ratios(|trial| trial.records_per_second);
+    let (smallest, largest) = span(&throughput);
+    println!(
+        "{writers:>7}  {name:<18}  {:<13.0}  {:<20}  {:<16}  {:<7.0}  {:<13.1}  {:<15.2}  {:.0}",
+        of(|trial| trial.records_per_second),
+        format!("{:.3} ({smallest:.2} to {largest:.2})", median(&throughput)),
+        format!("{:.0} ({:.3})", of(|trial| trial.p50_us), median(&ratios(|trial| trial.p50_us))),
+        of(|trial| trial.p99_us),
+        of(|trial| trial.cpu_us_per_record),
+        of(|trial| trial.switches_per_record),
+        of(|trial| trial.ring_workers),
+    );
+}
+
+fn run(path: &Path, strategy: Arc<dyn SyncStrategy>, writers: usize, records_per_writer: u64) -> Trial {
+    let (wal, _) = Wal::options().strategy(strategy).open(path).unwrap();
+    let latencies_us = Mutex::new(Vec::new());
+    let before = Usage::now();
+    let started = Instant::now();
+    let ring_workers = closed_loop(writers, records_per_writer, &wal, &latencies_us);
+    let took = started.elapsed();
+    let used = Usage::now().since(&before);
+    wal.close().unwrap();
+    verify(path, writers, records_per_writer);
+    std::fs::remove_dir_all(path).unwrap();
+    let mut latencies_us = latencies_us.into_inner().unwrap();
+    latencies_us.sort_by(f64::total_cmp);
+    let at_percent = |percent: usize| latencies_us[(latencies_us.len() - 1) * percent / 100];
+    let records = latencies_us.len() as f64;
+    Trial {
+        records_per_second: per_second(latencies_us.len() as u64, took),
+        p50_us: at_percent(50),
+        p99_us: at_percent(99),
+        cpu_us_per_record: used.cpu.as_secs_f64() * 1e6 / records,
+        switches_per_record: used.switches as f64 / records,
+        ring_workers: ring_workers as f64,
+    }
+}
+
+/// Lets the writers run; returns how many workers of the ring there were when the last of them ended.
+fn closed_loop(writers: usize, records_per_writer: u64, wal: &Wal, latencies_us: &Mutex<Vec<f64>>) -> usize {
+    let end = Barrier::new(writers + 1);
+    std::thread::scope(|scope| {
+        for writer in 0..writers {
+            let end = &end;
+            scope.spawn(move || {
+                let mut record = [0; RECORD_BYTES];
+                let mut own_us = Vec::with_capacity(usize::try_from(records_per_writer).unwrap());
+                for sequence in 0..records_per_writer {
+                    fill_record(&mut record, writer as u64, sequence);
+                    let started = Instant::now();
+                    wal.append(&record).unwrap();
+                    own_us.push(started.elapsed().as_secs_f64() * 1e6);
+                }
+                latencies_us.lock().unwrap().extend(own_us);
+                end.wait();
+                end.wait();
+            });
+        }
+        end.wait();
+        let workers = ring_workers();
+        end.wait();
+        workers
+    })
+}
+
+fn verify(path: &Path, writers: usize, records_per_writer: u64) {
+    let mut checker = Checker::new(writers, RECORD_BYTES);
+    let (reader, _) = Reader::open(path).unwrap();
+    for record in reader.replay(..).unwrap() {
+        checker.take(&record.unwrap().payload);
+    }
+    checker.finish(records_per_writer);
+}
+
+/// The kernel's workers for rings appear as threads of the process.
+fn ring_workers() -> usize {
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names =
+        tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default());
+    names.filter(|name| name.starts_with("iou-wrk")).count()
+}
+
+/// What the process has used so far.
+struct Usage {
+    cpu: Duration,
+    switches: u64,
+}
+
+impl Usage {
+    #[allow(unsafe_code, reason = "getrusage has no safe wrapper among the dependencies")]
+    fn now() -> Usage {
+        // SAFETY: the structure is plain numbers, for which zero is a value, and `getrusage` writes nothing else.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            assert_eq!(libc::getrusage(libc::RUSAGE_SELF, &raw mut usage), 0);
+            usage
+        };
+        let time = |value: libc::timeval| {
+            Duration::from_secs(u64::try_from(value.tv_sec).unwrap())
+                + Duration::from_micros(u64::try_from(value.tv_usec).unwrap())
+        };
+        Usage {
+            cpu: time(usage.ru_utime) + time(usage.ru_stime),
+            switches: u64::try_from(usage.ru_nvcsw + usage.ru_nivcsw).unwrap(),
+        }
+    }
+
+    fn since(&self, before: &Usage) -> Usage {
+        Usage { cpu: self.cpu.saturating_sub(before.cpu), switches: self.switches - before.switches }
+    }
+}
