@@ -38,8 +38,7 @@ pub(crate) fn run(test: &str, dir: &Path, wrapper: &[&str]) -> Option<Vec<String
     let output = command(test, dir, wrapper).output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     if let Some(skip) = stderr.lines().find(|line| line.starts_with("SKIP ")) {
-        eprintln!("{skip}");
-        crate::skip::announce(skip);
+        crate::skip::announce(skip.split_once(": ").map_or(skip, |(_, reason)| reason));
         return None;
     }
     let said = said(&output);
@@ -58,30 +57,42 @@ fn said(output: &Output) -> Vec<String> {
 }
 
 /// Runs one test of this program again where a shell script has prepared its directory, in a mount namespace of its own:
-/// mounts and loop devices go with the process. In the script `$DIR` is the directory.
+/// mounts and loop devices go with the process. In the script `$DIR` is the directory. Skips where the script fails.
 pub(crate) fn run_mounted(test: &str, script: &str) -> Option<Vec<String>> {
-    if !rustix::process::geteuid().is_root() {
-        crate::skip::announce("mounting a file system needs root");
+    if !can(&["unshare", "--mount", "true"]) {
         return None;
     }
     let dir = crate::ring::temporary_directory();
-    let script = format!("DIR=\"${DIRECTORY}\"\n{script}\nexec \"$@\"");
-    run(test, dir.path(), &["unshare", "--mount", "sh", "-ec", &script, "sh"])
+    let script = format!(
+        "DIR=\"${DIRECTORY}\"\n{{ {script}; }} || {{ echo \"SKIP cannot mount\" >&2; exit 1; }}\nexec \"$@\""
+    );
+    run(test, dir.path(), &["unshare", "--mount", "sh", "-c", &script, "sh"])
 }
 
 /// Mounts a new file system of so many MiB at `$DIR/mnt`.
 pub(crate) fn loop_mount(file_system: &str, mebibytes: u32) -> String {
     format!(
-        "mkdir -p \"$DIR/mnt\"; truncate -s {mebibytes}M \"$DIR/image\"; mkfs.{file_system} -q \"$DIR/image\"; \
-         mount -o loop \"$DIR/image\" \"$DIR/mnt\""
+        "mkdir -p \"$DIR/mnt\" && truncate -s {mebibytes}M \"$DIR/image\" && \
+         mkfs.{file_system} -q \"$DIR/image\" && mount -o loop \"$DIR/image\" \"$DIR/mnt\""
     )
 }
 
-/// Whether a program is there; announces the skip if not.
+/// Whether a program is there.
 pub(crate) fn has(program: &str) -> bool {
-    let there = Command::new(program).arg("-V").output().is_ok();
-    if !there {
-        crate::skip::announce(&format!("{program} is not installed"));
+    can(&[program, "-V"])
+}
+
+/// Whether a process may be traced.
+pub(crate) fn can_trace() -> bool {
+    can(&["strace", "-o", "/dev/null", "true"])
+}
+
+/// Whether a command succeeds here; announces the skip if not.
+fn can(command: &[&str]) -> bool {
+    let output = Command::new(command[0]).args(&command[1..]).output();
+    let can = output.is_ok_and(|output| output.status.success());
+    if !can {
+        crate::skip::announce(&format!("this fails here: {}", command.join(" ")));
     }
-    there
+    can
 }

@@ -14,7 +14,7 @@ const CALLS: &str = "trace=io_uring_setup,io_uring_enter,io_uring_register,fdata
 
 /// Runs a test again and counts its system calls of these kinds.
 fn counted(test: &str, step: u32) -> Option<BTreeMap<String, u64>> {
-    if !again::has("strace") {
+    if !again::can_trace() {
         return None;
     }
     let dir = temporary_directory();
@@ -102,7 +102,7 @@ fn a_thread_that_may_not_enter_hardly_tries() {
         assert_eq!(uring.assisted_barriers(), 100);
         return again::say("done");
     }
-    if !again::has("strace") {
+    if !again::can_trace() {
         return;
     }
     let dir = temporary_directory();
@@ -129,7 +129,7 @@ fn the_calls_have_the_documented_arguments() {
         }
         return again::say("done");
     }
-    if !again::has("strace") {
+    if !again::can_trace() {
         return;
     }
     let dir = temporary_directory();

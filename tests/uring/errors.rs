@@ -127,7 +127,7 @@ fn full_disk(dir: &Path, bytes: &[u8]) {
 #[test]
 fn a_full_tmpfs_is_an_error() {
     let Some(dir) = again::directory() else {
-        let script = "mkdir \"$DIR/mnt\"; mount -t tmpfs -o size=1M tmpfs \"$DIR/mnt\"";
+        let script = "mkdir \"$DIR/mnt\" && mount -t tmpfs -o size=1M tmpfs \"$DIR/mnt\"";
         again::run_mounted("errors::a_full_tmpfs_is_an_error", script);
         return;
     };
@@ -151,7 +151,7 @@ fn a_full_xfs_is_an_error() {
         Some(dir) => full_disk(&dir.join("mnt"), &pattern(60 << 20)),
         None if again::has("mkfs.xfs") => {
             let nearly_full = "fallocate -l 200M \"$DIR/mnt/others\"";
-            let script = format!("{}; {nearly_full}", again::loop_mount("xfs", 320));
+            let script = format!("{} && {nearly_full}", again::loop_mount("xfs", 320));
             again::run_mounted("errors::a_full_xfs_is_an_error", &script);
         }
         None => {}

@@ -32,7 +32,7 @@ fn barriers(dir: &Path, form: Form) -> Option<u64> {
 /// Runs the barriers with some calls of `io_uring_enter` refused, not executed; the child says how many barriers were
 /// assisted.
 fn injected(test: &str, form: Form, injection: &str) -> Option<u64> {
-    if !again::has("strace") {
+    if !again::can_trace() {
         return None;
     }
     let dir = temporary_directory();
