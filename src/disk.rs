@@ -280,7 +280,7 @@ fn write_zeros(mut file: &File, bytes: u64) -> io::Result<()> {
 
 /// Asks btrfs to overwrite in place, which must be done while the file is empty: only then does overwriting a reserved
 /// block need no space. Refused by file systems that always do, which is fine.
-fn forbid_copy_on_write(file: &File) {
+pub(crate) fn forbid_copy_on_write(file: &File) {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     if let Ok(flags) = rustix::fs::ioctl_getflags(file) {
         use rustix::fs::{IFlags, fstatfs};

@@ -110,17 +110,16 @@ fn by_name(disk: &dyn Disk, option: Option<Io>) -> Result<(Arc<dyn SyncStrategy>
         (Ok(uring), Io::Uring) => {
             Ok((Arc::new(uring), source, format!("uring, because {} asks for it", asker(source))))
         }
-        (Ok(uring), _) => {
-            let reason =
-                "uring, because a write and its barrier went through the ring in this directory".to_owned();
-            Ok((Arc::new(uring), Source::Auto, reason))
-        }
+        (Ok(uring), _) => Ok((Arc::new(uring), Source::Auto, URING_PASSED.to_owned())),
         (Err(refusal), Io::Uring) => Err(Error::StrategyUnavailable {
             reason: format!("uring, which {} asks for, cannot be had: {refusal}", asker(source)),
         }),
         (Err(refusal), _) => Ok((Arc::new(Fsync::new()), Source::Auto, format!("fsync, because {refusal}"))),
     }
 }
+
+/// Why the log itself takes the ring.
+const URING_PASSED: &str = "uring, because a write and its barrier went through the ring in this directory";
 
 fn asker(source: Source) -> &'static str {
     match source {
@@ -150,7 +149,7 @@ pub(crate) fn requested(value: Option<&OsStr>, option: Option<Io>) -> Result<(Io
 
 /// Looks at a directory without opening a log in it: what would run there, and why.
 ///
-/// Works beside an open log. Writes one small scratch file, which is removed again.
+/// Works beside an open log, and changes nothing: it writes to a file of its own, which has no name in the directory.
 ///
 /// # Errors
 ///

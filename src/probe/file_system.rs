@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::path::Path;
 
-use crate::disk::Disk;
+use crate::disk::{Disk, LOCK_NAME};
 
 /// A file system by name, with what to know about it.
 #[derive(Debug)]
@@ -54,17 +54,18 @@ const NOT_ASKED: &str = "not known";
 impl FileSystem {
     pub(crate) fn of(disk: &dyn Disk) -> Self {
         // A simulated directory is on nothing.
-        File::open(disk.path())
-            .map_or_else(|_| Self::unknown(), |directory| Self::of_directory(&directory, disk.path()))
+        File::open(disk.path().join(LOCK_NAME))
+            .map_or_else(|_| Self::unknown(), |lock| Self::of_file(&lock, disk.path()))
     }
 
     fn unknown() -> Self {
         FileSystem { name: NOT_ASKED.to_owned(), warnings: Vec::new() }
     }
 
+    /// Of a file that the log has made, or would make, in the directory.
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    pub(crate) fn of_directory(directory: &File, path: &Path) -> Self {
-        let Ok(magic) = rustix::fs::fstatfs(directory).map(|stat| magic_number(stat.f_type)) else {
+    pub(crate) fn of_file(file: &File, directory: &Path) -> Self {
+        let Ok(magic) = rustix::fs::fstatfs(file).map(|stat| magic_number(stat.f_type)) else {
             return Self::unknown();
         };
         let Some(&(_, name, kind)) = KNOWN.iter().find(|(known, ..)| *known == magic) else {
@@ -76,10 +77,10 @@ impl FileSystem {
             Kind::Network => Some(format!(
                 "{name} is a network file system: what its syncs and locks are worth is up to the server"
             )),
-            Kind::Overlay => is_volatile_overlay(path).then(|| {
+            Kind::Overlay => is_volatile_overlay(directory).then(|| {
                 "this overlay is mounted volatile: a sync does nothing, a power cut may lose the whole log".to_owned()
             }),
-            Kind::CopiesOnWrite => (!overwrites_in_place(path)).then(|| {
+            Kind::CopiesOnWrite => (!overwrites_in_place(file)).then(|| {
                 format!("{name} copies on write here: overwriting reserved space needs space, so a full disk may poison the log")
             }),
         };
@@ -87,7 +88,7 @@ impl FileSystem {
     }
 
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    pub(crate) fn of_directory(_directory: &File, _path: &Path) -> Self {
+    pub(crate) fn of_file(_file: &File, _directory: &Path) -> Self {
         Self::unknown()
     }
 }
@@ -114,12 +115,10 @@ fn is_volatile_overlay(path: &Path) -> bool {
         .is_some_and(|(_, line)| line.split([' ', ',']).any(|word| word == "volatile"))
 }
 
-/// Whether files in this directory are overwritten in place: the log asks for it while they are empty, and it is refused
-/// where the mount or an attribute says so.
+/// Whether the file is overwritten in place: the log asks for it while it is empty, and is refused where the mount or an
+/// attribute says so.
 #[cfg(any(target_os = "linux", target_os = "android"))]
-fn overwrites_in_place(path: &Path) -> bool {
+fn overwrites_in_place(file: &File) -> bool {
     use rustix::fs::{IFlags, ioctl_getflags};
-    File::open(path.join(crate::disk::LOCK_NAME))
-        .and_then(|file| Ok(ioctl_getflags(&file)?))
-        .is_ok_and(|flags| flags.contains(IFlags::NOCOW))
+    ioctl_getflags(file).is_ok_and(|flags| flags.contains(IFlags::NOCOW))
 }

@@ -1,13 +1,15 @@
 //! The kernel's part of the probe, and the probe of a directory for people.
 
-use std::fs::{File, OpenOptions};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::Path;
 
 use once_cell::sync::OnceCell;
 
 use super::cause::{Refusal, errno_name};
-use super::{Io, Selection, Source, WO_IO, asker, requested, self_test};
+use super::{Io, Selection, Source, URING_PASSED, WO_IO, asker, requested, self_test};
+use crate::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
+use crate::ids::Ids;
 use crate::probe::FileSystem;
 use crate::strategy::Uring;
 
@@ -28,7 +30,8 @@ fn new_ring() -> std::result::Result<Uring, Refusal> {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Probe {
-    /// What would run, and why.
+    /// What would run, and why. Its strategy is `none` where opening a log would fail, because [`WO_IO`] asks for what
+    /// cannot be had.
     pub selection: Selection,
     /// Each thing that was looked at, in order.
     pub checks: Vec<Check>,
@@ -58,53 +61,50 @@ impl Check {
     }
 }
 
-/// The scratch file of a probe: removed when it goes out of scope.
-struct Scratch {
-    path: PathBuf,
-    file: File,
+/// A file in the directory without a name, so that nothing is left behind however the process ends.
+fn scratch_file(dir: &Path) -> Result<File> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    if let Ok(file) = unnamed_file(dir) {
+        return Ok(file);
+    }
+    let named = RealDisk::open(dir).and_then(|disk| {
+        let name = format!("wo-wal-probe-{}-{:x}.tmp", std::process::id(), Ids::System.next()?);
+        let file = disk.create(&name)?;
+        disk.unlink(&name)?;
+        Ok(file)
+    });
+    named.map_err(|source| Error::io("create a file in", dir, source))
 }
 
-impl Scratch {
-    fn create(dir: &Path) -> Result<Self> {
-        let path = dir.join(format!("wo-wal-probe-{}.tmp", std::process::id()));
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .open(&path)
-            .map_err(|source| Error::io("create", &path, source))?;
-        Ok(Scratch { path, file })
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_file(&self.path);
-    }
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn unnamed_file(dir: &Path) -> std::io::Result<File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    let flags = rustix::fs::OFlags::TMPFILE.bits().cast_signed();
+    let file =
+        std::fs::OpenOptions::new().read(true).write(true).custom_flags(flags).mode(0o600).open(dir)?;
+    crate::disk::forbid_copy_on_write(&file);
+    Ok(file)
 }
 
 pub(super) fn probe(dir: &Path) -> Result<Probe> {
     let value = std::env::var_os(WO_IO);
     let (io, source) = requested(value.as_deref(), None)?;
-    let scratch = Scratch::create(dir)?;
-    let directory = File::open(dir).map_err(|source| Error::io("open directory", dir, source))?;
-    let file_system = FileSystem::of_directory(&directory, dir);
+    let scratch = scratch_file(dir)?;
+    let file_system = FileSystem::of_file(&scratch, dir);
     let mut checks = vec![Check::good(
         WO_IO,
         value.map_or_else(|| "not set".to_owned(), |value| format!("set to {}", value.display())),
     )];
-    let refusal = if io == Io::Fsync { None } else { Some(check_ring(&scratch.file, &mut checks)) };
+    let refusal = if io == Io::Fsync { None } else { Some(check_ring(&scratch, &mut checks)) };
     let (strategy, source, reason) = match refusal {
         None => ("fsync", source, format!("fsync, because {} asks for it", asker(source))),
         Some(Ok(())) if io == Io::Uring => {
             ("uring", source, format!("uring, because {} asks for it", asker(source)))
         }
-        Some(Ok(())) => {
-            ("uring", Source::Auto, "uring, because the self-test went through the ring".to_owned())
-        }
+        Some(Ok(())) => ("uring", Source::Auto, URING_PASSED.to_owned()),
         Some(Err(refusal)) if io == Io::Uring => {
-            ("none", source, format!("opening a log would fail: uring cannot be had: {refusal}"))
+            let asker = asker(source);
+            ("none", source, format!("none, because uring, which {asker} asks for, cannot be had: {refusal}"))
         }
         Some(Err(refusal)) => ("fsync", Source::Auto, format!("fsync, because {refusal}")),
     };

@@ -9,14 +9,14 @@ use super::cause::Refusal;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::frame::BLOCK_BYTES;
-use crate::strategy::{Extent, SyncStrategy, Uring};
+use crate::strategy::{Extent, Uring};
 
 /// A ring for this log, proven on the block inside `LOCK`. That block was written when the log was made, so a full disk
 /// does not change the pick; and nothing is left behind.
 pub(super) fn uring_on_lock_block(disk: &dyn Disk) -> Result<Uring, Refusal> {
     let uring = super::kernel::make_ring()?;
-    let file =
-        super::open_lock_block(disk).map_err(|source| Refusal::new("open LOCK for the self-test", source))?;
+    let file = super::open_lock_block(disk)
+        .map_err(|source| Refusal::new("opening LOCK for the self-test", source))?;
     run(&uring, &file)?;
     Ok(uring)
 }
@@ -30,15 +30,11 @@ pub(super) fn run(uring: &Uring, file: &File) -> Result<(), Refusal> {
         // Made by a process that had no space for the block, or ended before it wrote it.
         block[length..].fill(b'\n');
     }
-    let assisted_before = uring.assisted_barriers();
-    match uring.persist(Extent::new(file.as_fd(), 0, &block)) {
-        Ok(()) => {}
+    match uring.persist_unassisted(Extent::new(file.as_fd(), 0, &block)) {
+        Ok(through_the_ring) => through_the_ring?,
         // The ring has done what it was asked to, and the disk is full: that says nothing against the ring.
         Err(error) if Error::is_storage_full(&error) => return Ok(()),
         Err(error) => return Err(failed(error)),
-    }
-    if uring.assisted_barriers() > assisted_before {
-        return Err(failed(rustix::io::Errno::CANCELED.into()));
     }
     let mut found = [0; crate::frame::memory_bytes(BLOCK_BYTES)];
     let length = read(file, &mut found).map_err(failed)?;

@@ -72,3 +72,14 @@ impl From<SetupFailure> for io::Error {
         io::Error::new(failure.source.kind(), failure)
     }
 }
+
+/// Why the ring has executed nothing of a barrier.
+#[derive(Debug)]
+pub(crate) struct Obstacle {
+    /// The call that was refused; [`CHAIN`] where none was, and the operations were canceled.
+    pub(crate) call: &'static str,
+    pub(crate) source: io::Error,
+}
+
+/// A chain whose calls went well, for an [`Obstacle`].
+pub(crate) const CHAIN: &str = "the chain of WRITE and FSYNC";

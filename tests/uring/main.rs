@@ -13,6 +13,8 @@ mod skip;
 #[path = "../support/raw_ring.rs"]
 mod raw_ring;
 
+#[path = "../support/again.rs"]
+#[allow(dead_code, reason = "shared with another program, which uses another part")]
 mod again;
 mod basic;
 mod descriptors;

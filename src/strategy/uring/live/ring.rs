@@ -49,6 +49,8 @@ pub(super) struct Ring {
     /// Entries published and completions reaped since set-up. Every entry that is taken has exactly one completion.
     published: u64,
     reaped: u64,
+    /// What the last `io_uring_enter` answered, where it refused.
+    refusal: Option<Errno>,
 }
 
 impl Ring {
@@ -56,7 +58,12 @@ impl Ring {
     pub(super) fn new() -> Result<Self, SetupFailure> {
         let queues = IoUring::builder().dontfork().build(ENTRIES).map_err(set_up_failed)?;
         check_features(queues.params())?;
-        Ok(Ring { queues, generation: 0, published: 0, reaped: 0 })
+        Ok(Ring { queues, generation: 0, published: 0, reaped: 0, refusal: None })
+    }
+
+    /// What the last `io_uring_enter` answered, where it refused.
+    pub(super) fn refusal(&self) -> Option<Errno> {
+        self.refusal
     }
 
     /// Whether nothing is published, and nothing with the kernel (rule 5).
@@ -110,7 +117,9 @@ impl Queues for Ring {
     fn enter(&mut self, submit: u32, wait_for: u32) -> io::Result<()> {
         let flags = if wait_for > 0 { EnterFlags::GETEVENTS } else { EnterFlags::empty() };
         // SAFETY: rule 7, no pointer is given; what is submitted was published under rules 1 and 2.
-        unsafe { self.queues.submitter().enter::<()>(submit, wait_for, flags.bits(), None) }.map(drop)
+        let entered = unsafe { self.queues.submitter().enter::<()>(submit, wait_for, flags.bits(), None) };
+        self.refusal = entered.as_ref().err().and_then(Errno::from_io_error);
+        entered.map(drop)
     }
 
     fn next_completion(&mut self) -> Option<Completion> {

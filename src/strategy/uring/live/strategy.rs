@@ -5,10 +5,12 @@ use std::io;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use rustix::io::Errno;
+
 use super::barrier::{self, End};
 use super::detour;
 use super::pool::{Pool, RINGS_MAX};
-use crate::strategy::uring::{Form, SetupFailure};
+use crate::strategy::uring::{CHAIN, Form, Obstacle, SetupFailure};
 use crate::strategy::{Extent, SyncStrategy, positioned};
 
 /// A barrier through `io_uring`: one chain of WRITE and FSYNC, submitted and waited for in one `io_uring_enter`.
@@ -63,17 +65,22 @@ impl Uring {
         self.form
     }
 
-    fn through_a_ring(&self, extent: Extent<'_>) -> io::Result<End> {
+    /// Makes the barrier through the ring alone, or says what was in the way. The ring is asked whatever it did before.
+    pub(crate) fn persist_unassisted(&self, extent: Extent<'_>) -> io::Result<Result<(), Obstacle>> {
         let mut ring = match self.pool.take() {
             Ok(ring) => ring,
-            Err(failure) => {
-                log::debug!("no ring for this barrier: {failure}");
-                return Ok(End::Unfinished);
-            }
+            Err(SetupFailure { call, source }) => return Ok(Err(Obstacle { call, source })),
         };
         let end = barrier::run(&mut ring, extent, self.form);
+        let refusal = ring.refusal();
         self.pool.give_back(ring);
-        end
+        Ok(match end? {
+            End::Stable => Ok(()),
+            End::Unfinished => Err(match refusal {
+                Some(errno) => Obstacle { call: "io_uring_enter", source: errno.into() },
+                None => Obstacle { call: CHAIN, source: Errno::CANCELED.into() },
+            }),
+        })
     }
 }
 
@@ -92,12 +99,15 @@ impl SyncStrategy for Uring {
             return positioned::sync(extent.file());
         }
         if !detour::take() {
-            match self.through_a_ring(extent)? {
-                End::Stable => {
+            match self.persist_unassisted(extent)? {
+                Ok(()) => {
                     detour::end();
                     return Ok(());
                 }
-                End::Unfinished => detour::lengthen(),
+                Err(Obstacle { call, source }) => {
+                    log::debug!("the ring did nothing for a barrier: {call}: {source}");
+                    detour::lengthen();
+                }
             }
         }
         self.assisted.fetch_add(1, Ordering::Relaxed);

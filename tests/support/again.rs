@@ -35,7 +35,12 @@ pub(crate) fn command(test: &str, dir: &Path, wrapper: &[&str]) -> Command {
 /// Runs one test of this program again and returns what it said; it must succeed and say something. `None` where it
 /// was skipped, which has been announced.
 pub(crate) fn run(test: &str, dir: &Path, wrapper: &[&str]) -> Option<Vec<String>> {
-    let output = command(test, dir, wrapper).output().unwrap();
+    outcome(&mut command(test, dir, wrapper))
+}
+
+/// As [`run`], for a command that was made ready.
+pub(crate) fn outcome(command: &mut Command) -> Option<Vec<String>> {
+    let output = command.output().unwrap();
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     if let Some(skip) = stderr.lines().find(|line| line.starts_with("SKIP ")) {
         crate::skip::announce(skip.split_once(": ").map_or(skip, |(_, reason)| reason));
@@ -59,14 +64,25 @@ fn said(output: &Output) -> Vec<String> {
 /// Runs one test of this program again where a shell script has prepared its directory, in a mount namespace of its own:
 /// mounts and loop devices go with the process. In the script `$DIR` is the directory. Skips where the script fails.
 pub(crate) fn run_mounted(test: &str, script: &str) -> Option<Vec<String>> {
+    run_mounted_with(test, script, |command| command)
+}
+
+/// As [`run_mounted`], with more said about the command.
+pub(crate) fn run_mounted_with(
+    test: &str,
+    script: &str,
+    more: impl FnOnce(&mut Command) -> &mut Command,
+) -> Option<Vec<String>> {
     if !can(&["unshare", "--mount", "true"]) {
         return None;
     }
-    let dir = crate::ring::temporary_directory();
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    // Whatever fails before the command is a mount that cannot be had here.
     let script = format!(
-        "DIR=\"${DIRECTORY}\"\n{{ {script}; }} || {{ echo \"SKIP cannot mount\" >&2; exit 1; }}\nexec \"$@\""
+        "DIR=\"${DIRECTORY}\"\ntrap 'echo \"SKIP cannot mount\" >&2' EXIT\nset -e\n{script}\nset +e\ntrap - EXIT\nexec \"$@\""
     );
-    run(test, dir.path(), &["unshare", "--mount", "sh", "-c", &script, "sh"])
+    let wrapper = ["unshare", "--mount", "sh", "-c", &script, "sh"];
+    outcome(more(&mut command(test, dir.path(), &wrapper)))
 }
 
 /// Mounts a new file system of so many MiB at `$DIR/mnt`.
