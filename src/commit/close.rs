@@ -25,15 +25,19 @@ impl Commit {
         }
         state.phase = Phase::Closing;
         state.note_progress();
+        let closing = Closing { commit: self };
         while !state.ledger.is_idle() {
             state = self.progress(state);
         }
         if state.ledger.poison().is_none() && state.ledger.is_unvouched() {
             state = self.write_empty(state, false, true);
         }
-        let result = state.ledger.poison().cloned().map_or(Ok(()), Err);
         self.leave(state);
+        closing.finish()
+    }
 
+    fn finish_close(&self) -> Result<()> {
+        let result = self.lock().ledger.poison().cloned().map_or(Ok(()), Err);
         self.preparer.stop();
         // Whoever works with the files still ends before the lock on the directory can be released.
         drop(self.files.lock().unwrap_or_else(PoisonError::into_inner));
@@ -42,5 +46,26 @@ impl Commit {
         state.note_progress();
         self.leave(state);
         result
+    }
+}
+
+/// A close that has begun. Whatever ends it, also a strategy that panics under its lead, the log is closed afterwards:
+/// nobody waits for a closer that is gone.
+struct Closing<'a> {
+    commit: &'a Commit,
+}
+
+impl Closing<'_> {
+    fn finish(self) -> Result<()> {
+        let commit = self.commit;
+        std::mem::forget(self);
+        commit.finish_close()
+    }
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        // The panic that is on its way says more than the result, which the next close gets.
+        let _ = self.commit.finish_close();
     }
 }

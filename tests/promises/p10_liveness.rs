@@ -53,6 +53,27 @@ fn p10_a_leader_that_panics_leaves_nobody_waiting() {
     });
 }
 
+/// The closing group is led by `close` itself. Its panic used to leave the log closing for ever: the next close, and the
+/// drop of the last handle, waited for a closer that was gone.
+#[test]
+fn p10_a_close_whose_barrier_panics_leaves_nobody_waiting() {
+    for_each_disk(|env| {
+        let (wal, control) = env.open_steered();
+        wal.append(b"acked").unwrap();
+        control.panic_after(0);
+        let closing = wal.clone();
+        let first = answered("the close that panics", move || {
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| closing.close()))
+        });
+        assert!(first.is_err(), "the panic reaches whoever closed");
+        let again = wal.clone();
+        let second = answered("the close after it", move || again.close());
+        assert!(matches!(second, Err(Error::Poisoned { .. })), "{second:?}");
+        answered("the drop", move || drop(wal));
+        assert_eq!(payloads(&env.open()), [b"acked"], "the lock is free");
+    });
+}
+
 #[test]
 fn p10_close_answers_every_ticket_and_every_writer() {
     for_each_disk(|env| {
