@@ -64,14 +64,18 @@ impl Segment {
     pub(crate) fn open(disk: &dyn Disk, number: u64) -> Result<Segment> {
         let path = disk.path().join(segment_name(number));
         let file = open_file(disk, number, &path, Access::Read)?;
-        let header = read_header(disk, &file, number, &path)?;
-        Ok(Segment {
-            number,
+        Ok(Segment::new(disk, &read_header(disk, &file, number, &path)?))
+    }
+
+    /// A segment whose header was verified, or has just been written, and which has its name.
+    fn new(disk: &dyn Disk, header: &SegmentHeader) -> Segment {
+        Segment {
+            number: header.number,
             capacity_bytes: header.capacity_bytes,
             id: header.id,
-            path,
+            path: disk.path().join(segment_name(header.number)),
             kept: OnceLock::new(),
-        })
+        }
     }
 
     /// A description for reading.

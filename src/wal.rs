@@ -207,6 +207,8 @@ impl Wal {
     ///
     /// # Errors
     ///
+    /// * [`Io`](crate::Error::Io): a file could not be opened for a passing reason, such as too many open files. What was
+    ///   trimmed is gone, the rest is there, and the log goes on.
     /// * [`Poisoned`](crate::Error::Poisoned): now or earlier a file operation failed in a way that the log cannot go on
     ///   from. What was trimmed is gone, the rest is there.
     /// * [`Closed`](crate::Error::Closed), [`Forked`](crate::Error::Forked): nothing was dropped.

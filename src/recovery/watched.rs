@@ -1,4 +1,4 @@
-//! A directory in which a test steps in before each read, and says what a sync answers.
+//! A directory in which a test steps in before each read and each open, and says what a sync answers.
 
 use std::any::Any;
 use std::fmt;
@@ -10,28 +10,47 @@ use std::sync::Arc;
 use crate::disk::{Access, Disk};
 
 type BeforeRead = dyn Fn(u64) -> io::Result<()> + Send + Sync;
+type BeforeOpen = dyn Fn() -> io::Result<()> + Send + Sync;
 type OnSync = dyn Fn() -> io::Result<()> + Send + Sync;
 
 pub(crate) struct Watched {
     disk: Arc<dyn Disk>,
     before_read: Box<BeforeRead>,
+    before_open: Box<BeforeOpen>,
     on_sync: Box<OnSync>,
 }
 
 impl Watched {
+    fn nothing(disk: Arc<dyn Disk>) -> Self {
+        Watched {
+            disk,
+            before_read: Box::new(|_| Ok(())),
+            before_open: Box::new(|| Ok(())),
+            on_sync: Box::new(|| Ok(())),
+        }
+    }
+
     /// `before_read` is told the offset, and its error is the read's.
     pub(crate) fn reads(
         disk: Arc<dyn Disk>,
         before_read: impl Fn(u64) -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
-        Watched { disk, before_read: Box::new(before_read), on_sync: Box::new(|| Ok(())) }
+        Watched { before_read: Box::new(before_read), ..Self::nothing(disk) }
+    }
+
+    /// Its error is the open's.
+    pub(crate) fn opens(
+        disk: Arc<dyn Disk>,
+        before_open: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Watched { before_open: Box::new(before_open), ..Self::nothing(disk) }
     }
 
     pub(crate) fn syncs(
         disk: Arc<dyn Disk>,
         on_sync: impl Fn() -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
-        Watched { disk, before_read: Box::new(|_| Ok(())), on_sync: Box::new(on_sync) }
+        Watched { on_sync: Box::new(on_sync), ..Self::nothing(disk) }
     }
 }
 
@@ -64,6 +83,7 @@ impl Disk for Watched {
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<File> {
+        (self.before_open)()?;
         self.disk.open(name, access)
     }
 

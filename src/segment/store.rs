@@ -181,9 +181,11 @@ impl SegmentStore {
         fill: Fill<'_>,
     ) -> StoreResult<Prepared> {
         if capacity_bytes == self.segment_bytes
-            && let Some(name) = self.recycled.pop()
+            && let Some(name) = self.recycled.last()
         {
-            return self.name_segment(&name, number, capacity_bytes);
+            let prepared = self.name_segment(name, number, capacity_bytes)?;
+            self.recycled.pop();
+            return Ok(prepared);
         }
         let file = self.create_reserved(NEXT, capacity_bytes)?;
         if let Fill::Zeros(pace) = fill {
@@ -194,8 +196,10 @@ impl SegmentStore {
 
     /// Makes segment `number` from the spare, which is then missing. Needs no space.
     pub(crate) fn prepare_from_spare(&mut self, number: u64) -> StoreResult<Option<Prepared>> {
-        let Some(spare_bytes) = self.spare_bytes.take() else { return Ok(None) };
-        self.name_segment(SPARE, number, spare_bytes - spare_bytes % BLOCK_BYTES).map(Some)
+        let Some(spare_bytes) = self.spare_bytes else { return Ok(None) };
+        let prepared = self.name_segment(SPARE, number, spare_bytes - spare_bytes % BLOCK_BYTES)?;
+        self.spare_bytes = None;
+        Ok(Some(prepared))
     }
 
     /// Puts a larger file in the place of segment `number`, which holds no group and for which nothing is staged.
@@ -243,21 +247,26 @@ impl SegmentStore {
         Ok(Removed::Gone)
     }
 
-    /// Gives a file without a segment's name a header of its own life, and then the name.
+    /// Gives a file without a segment's name a header of its own life, and then the name. What can fail for a passing
+    /// reason, as opening does where the limit on open files is reached, comes before anything is changed.
     fn name_segment(&self, from: &str, number: u64, capacity_bytes: u64) -> StoreResult<Prepared> {
         let id = self.next_id().map_err(StoreFailure::Harmless)?;
-        let file =
-            self.disk.open(from, Access::ReadWrite).map_err(|source| self.last("open", from, source))?;
+        let file = self.open_again(from)?;
+        let barrier_files =
+            (0..self.descriptions).map(|_| self.open_again(from)).collect::<Result<_, _>>()?;
         let header = SegmentHeader { number, capacity_bytes, id };
         self.disk.write_at(&file, &header.encode(), 0).map_err(|source| self.last("write", from, source))?;
         self.disk.sync(&file).map_err(|source| self.last("sync", from, source))?;
-        // The description that has synced is closed: barriers get their own.
+        // Barriers have descriptions of their own; this one has synced.
         drop(file);
         self.rename(from, &segment_name(number))?;
-        let segment = Segment::open(&*self.disk, number).map_err(StoreFailure::Final)?;
-        let barrier_files =
-            segment.open_for_barriers(&*self.disk, self.descriptions).map_err(StoreFailure::Final)?;
-        Ok(Prepared { segment: Arc::new(segment), barrier_files })
+        Ok(Prepared { segment: Arc::new(Segment::new(&*self.disk, &header)), barrier_files })
+    }
+
+    fn open_again(&self, name: &str) -> StoreResult<File> {
+        self.disk
+            .open(name, Access::ReadWrite)
+            .map_err(|source| StoreFailure::Harmless(self.error("open", Some(name), source)))
     }
 
     fn rename(&self, from: &str, to: &str) -> StoreResult<()> {
@@ -354,3 +363,6 @@ fn is_leftover(name: &str) -> bool {
         .is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()));
     numbered || [SPARE_BEING_MADE, NEXT, REPLACEMENT].contains(&name)
 }
+
+#[cfg(test)]
+mod tests;
