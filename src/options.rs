@@ -195,7 +195,8 @@ impl Options {
     /// * [`Error::StrategyUnavailable`]: [`Io::Uring`] was asked for and cannot be had; it says why. Nothing was opened.
     /// * [`Error::Locked`]: the log is open for writing elsewhere. Nothing was touched.
     /// * [`Error::Corrupt`], [`Error::MissingSegment`], [`Error::NotASegment`], [`Error::UnsupportedVersion`]: what is
-    ///   there is damaged or not a log. Nothing was deleted or changed, but for leftovers of an interrupted preparation.
+    ///   there is damaged or not a log. Nothing was deleted or changed, except that leftovers of an interrupted preparation
+    ///   may be gone where all segment headers are sound.
     /// * [`Error::StorageFull`]: a new log has no room. An existing log opens with zero free bytes.
     /// * [`Error::Io`]: a system call failed. Opening again is safe.
     pub fn open(self, dir: impl AsRef<Path>) -> Result<(Wal, Recovery)> {

@@ -17,7 +17,7 @@ use crate::Lsn;
 use crate::disk::{Disk, RealDisk};
 use crate::error::{Error, Result};
 use crate::recovery::{RecoveredSegment, Recovery, inspect};
-use crate::segment::{Segment, list_segments};
+use crate::segment::{Segment, open_segments};
 
 /// A record, lent by [`Replay::next_ref`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -215,11 +215,6 @@ pub(crate) fn segments_from(segments: &[RecoveredSegment], first: Lsn) -> Vec<Ar
         |described: &RecoveredSegment| described.first_lsn.is_some_and(|lsn| lsn <= first);
     let start = segments.iter().rposition(starts_at_or_below).unwrap_or(0);
     segments[start..].iter().map(|described| Arc::clone(&described.segment)).collect()
-}
-
-fn open_segments(disk: &dyn Disk) -> Result<Vec<Arc<Segment>>> {
-    let numbers = list_segments(disk)?;
-    numbers.into_iter().map(|number| Segment::open(disk, number).map(Arc::new)).collect()
 }
 
 /// Whether a writer at work can make a sound log look like that.

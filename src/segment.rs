@@ -34,6 +34,11 @@ pub(crate) fn segment_number(name: &str) -> Option<u64> {
     plain.then(|| digits.parse().ok()).flatten()
 }
 
+/// All segments of a directory, ascending, their headers verified.
+pub(crate) fn open_segments(disk: &dyn Disk) -> Result<Vec<Arc<Segment>>> {
+    list_segments(disk)?.into_iter().map(|number| Segment::open(disk, number).map(Arc::new)).collect()
+}
+
 /// The numbers of all segments in a directory, ascending.
 pub(crate) fn list_segments(disk: &dyn Disk) -> Result<Vec<u64>> {
     let names = disk.list().map_err(|source| Error::io("list", disk.path(), source))?;

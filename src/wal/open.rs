@@ -7,12 +7,12 @@ use std::sync::{Arc, Mutex};
 
 use super::{Handle, Wal};
 use crate::commit::{Commit, CommitParts, IN_FLIGHT_MAX, Ledger, Limits, SegmentNote, Start};
-use crate::disk::{Disk, RealDisk};
+use crate::disk::RealDisk;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::probe::choose;
 use crate::recovery::{RecoveredSegment, Recovery, recover};
-use crate::segment::{Fill, Prepared, Segment, SegmentStore, StoreFailure, list_segments};
+use crate::segment::{Fill, Prepared, SegmentStore, StoreFailure, open_segments};
 use crate::strategy::Extent;
 
 impl Wal {
@@ -28,7 +28,8 @@ impl Wal {
         let (strategy, selection) = choose(&*disk, options.strategy, options.io)?;
         let descriptions = strategy.max_in_flight().get().min(IN_FLIGHT_MAX);
 
-        let numbers = list_segments(&*disk)?;
+        // Before anything is removed: the files of a newer version are not this one's leftovers.
+        let found = open_segments(&*disk)?;
         let mut files = SegmentStore::open(
             Arc::clone(&disk),
             options.ids,
@@ -36,10 +37,10 @@ impl Wal {
             descriptions,
             options.recycle_segments,
         )?;
-        let segments = if numbers.is_empty() {
+        let segments = if found.is_empty() {
             vec![create_first(&mut files, options.segment_bytes)?.segment]
         } else {
-            open_segments(&*disk, &numbers)?
+            found
         };
         let recovered = recover(&*disk, &segments, &mut |segment, offset, bytes| {
             let file = segment.open_for_barriers(&*disk, 1)?;
@@ -110,10 +111,6 @@ fn open_failure(failure: StoreFailure) -> Error {
         StoreFailure::Full { needed_bytes } => Error::StorageFull { needed_bytes },
         StoreFailure::Harmless(error) | StoreFailure::Final(error) => error,
     }
-}
-
-fn open_segments(disk: &dyn Disk, numbers: &[u64]) -> Result<Vec<Arc<Segment>>> {
-    numbers.iter().map(|&number| Segment::open(disk, number).map(Arc::new)).collect()
 }
 
 fn note_of(found: &RecoveredSegment) -> SegmentNote {
