@@ -167,10 +167,17 @@ fn create_directory(path: &Path) -> io::Result<()> {
     }
     let Some(parent) = parent else { return Ok(()) };
     match File::open(parent).and_then(|parent| parent.sync_all()) {
-        // A parent that this user may not even open was not made by this call.
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        Err(error) if is_not_ours_to_sync(&error) => Ok(()),
         other => other,
     }
+}
+
+/// True where this user may not open the directory, or its file system has nothing that could be written out, as with a
+/// mount point on a read-only image. Then no name in it was made by this call.
+fn is_not_ours_to_sync(error: &io::Error) -> bool {
+    let read_only = [Errno::ROFS, Errno::INVAL];
+    error.kind() == io::ErrorKind::PermissionDenied
+        || read_only.iter().any(|errno| error.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 impl Disk for RealDisk {
