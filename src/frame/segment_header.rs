@@ -10,7 +10,7 @@ const CRC_OFFSET: usize = 60;
 /// Who a segment is: stable on disk before the file gets its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
-    /// The number in its name, from 1.
+    /// The number in its name, from 1 and below the largest that fits, so that the next one does, too.
     pub(crate) number: u64,
     /// Bytes that may be used, header included: a multiple of a block, at most the file's length.
     pub(crate) capacity_bytes: u64,
@@ -70,7 +70,9 @@ impl SegmentHeader {
             capacity_bytes: u64_at(block, 24),
             id: u64_at(block, 32),
         };
+        // The largest number of all has no successor.
         let sound = header.number > 0
+            && header.number < u64::MAX
             && header.id != 0
             && header.capacity_bytes.is_multiple_of(BLOCK_BYTES)
             && header.capacity_bytes > SEGMENT_HEADER_BYTES;
