@@ -173,7 +173,7 @@ impl Wal {
         self.commit().wait(lsn)
     }
 
-    /// The oldest record in the log; the LSN of the next one where there is none.
+    /// The oldest record in the log; the LSN of the next one where there is none. [`Lsn::ZERO`] in a forked child.
     pub fn oldest_lsn(&self) -> Lsn {
         if self.commit().is_forked() { Lsn::ZERO } else { self.commit().oldest_lsn() }
     }
@@ -216,7 +216,7 @@ impl Wal {
         self.commit().trim(up_to)
     }
 
-    /// Counters since the open.
+    /// Counters since the open. All zero in a forked child.
     pub fn stats(&self) -> Stats {
         if self.commit().is_forked() { Stats::default() } else { self.commit().stats() }
     }
@@ -314,10 +314,10 @@ impl Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.commit.is_forked() {
-            // The parent's log. This copy of its memory may be in the middle of anything: leave it as it is.
+            // The parent's log. This copy of its memory may be in the middle of anything: leave it as it is. The lock's
+            // descriptor is closed, which unlocks nothing while the parent has it open; left open it would keep the
+            // directory locked for as long as this child lives, also when the parent is killed.
             std::mem::forget(Arc::clone(&self.commit));
-            let lock = self.lock.try_lock().ok().and_then(|mut lock| lock.take());
-            std::mem::forget(lock);
             return;
         }
         if let Err(error) = self.close() {

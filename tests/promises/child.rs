@@ -151,8 +151,10 @@ fn fork(directory: &Path) {
     if child == 0 {
         let refused = everything_is_refused(&wal, ticket);
         drop(wal);
+        // Else the directory would stay locked for as long as the child lives, also when the parent is dead.
+        let lets_go = !has_open(&directory.join("LOCK"));
         // SAFETY: ends the child without running what the parent has registered to run at its own exit.
-        unsafe { libc::_exit(i32::from(!refused)) };
+        unsafe { libc::_exit(i32::from(!(refused && lets_go))) };
     }
     let child = rustix::process::Pid::from_raw(child).expect("a fork");
     let (_, status) = rustix::process::waitpid(Some(child), rustix::process::WaitOptions::empty())
@@ -167,6 +169,12 @@ fn fork(directory: &Path) {
     if untouched && locked && goes_on {
         say("the parent goes on");
     }
+}
+
+fn has_open(path: &Path) -> bool {
+    let path = path.canonicalize().expect("the lock file");
+    let descriptors = std::fs::read_dir("/proc/self/fd").expect("Linux");
+    descriptors.flatten().any(|entry| std::fs::read_link(entry.path()).is_ok_and(|open| open == path))
 }
 
 fn ticket_and_append(wal: &Wal) -> bool {
