@@ -36,10 +36,10 @@
 //! What is promised, and what is assumed of the machine, is in `docs/durability.md`; the bytes on disk are in
 //! `docs/format.md`.
 
-mod commit;
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("wo-wal is for 64-bit targets: files and offsets are larger than 32 bits");
 
+mod commit;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod disk;

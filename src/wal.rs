@@ -283,6 +283,8 @@ impl Wal {
         let mut encoded = SCRATCH.take();
         let result = encoded
             .encode(batch, self.handle.max_record_bytes, self.handle.max_batch_bytes)
+            // The caller's iterator may have forked.
+            .and_then(|()| self.commit().check_process())
             .and_then(|()| match encoded.record_count() {
                 0 => Ok(None),
                 _ => hand_on(&Item::Batch(&encoded)).map(Some),

@@ -4,8 +4,8 @@
 //! staged group, makes it durable without holding a lock, settles it, and hands the lead to one waiter of the next group
 //! before it returns. Everybody else sleeps on the event of its group.
 //!
-//! Lock order: `files` before `state`. No lock is held while a strategy, the caller's iterator or a file operation runs,
-//! except `files` for file operations.
+//! Lock order: `files` before `state`. `state` is never held while a strategy, the caller's iterator or a file operation
+//! runs. `files` is held during file operations, and by a trim also during the barriers of the empty groups it needs.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -32,7 +32,7 @@ const ABORT_STATUS: i32 = 74;
 /// Group commit: one for each open log, shared by all handles, tickets and replays.
 #[derive(Debug)]
 pub(crate) struct Commit {
-    /// The process that opened the log. Compared by every call, every lead and every drop.
+    /// The process that opened the log. Compared by every call, every barrier and every drop.
     pub(super) process: u32,
     /// The directory, for messages.
     dir: PathBuf,
@@ -126,11 +126,13 @@ impl Commit {
             state.request.get_or_insert(Request::Ahead);
             state.wakes.preparer = true;
         }
+        let mut flight = Flight { commit: self, taken: Some(taken), slot };
         self.leave(state);
 
-        let mut flight = Flight { commit: self, taken: Some(taken), slot };
         let started = Instant::now();
         let outcome = match (files.as_ref().and_then(|files| files.get(slot)), &flight.taken) {
+            // A caller's iterator, or a strategy, may have forked since the call compared.
+            _ if self.is_forked() => Err(Error::Forked),
             (Some(file), Some(taken)) => self
                 .strategy
                 .persist(Extent::new(file.as_fd(), taken.offset, &taken.buffer.bytes))
@@ -208,7 +210,7 @@ impl Commit {
     }
 
     /// Releases the lock: offers the lead to a sleeper if something can be done, then wakes everybody who is to be woken.
-    /// Every path that gives up the lock comes through here, so the lead is never lost.
+    /// Every path that may have changed what can be led, or who waits, gives up the lock here, so the lead is never lost.
     pub(super) fn leave(&self, mut state: StateGuard<'_>) {
         state.offer_lead();
         let wakes = std::mem::take(&mut state.wakes);

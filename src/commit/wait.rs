@@ -110,17 +110,16 @@ impl Commit {
 
     // ---- stage
 
-    /// Gives the item its LSNs. The log decides about room before it gives out a number.
+    /// Gives the item its LSNs. The log decides about room before it gives out a number. The caller has just
+    /// [compared](Self::check_process) the process: asking for its id is a system call, and one for each record is enough.
     pub(crate) fn submit(&self, item: &Item<'_>, stage: Stage) -> Result<Staged> {
-        self.check_process()?;
         let (state, staged) = self.stage(self.lock(), item, stage)?;
         self.leave(state);
         Ok(staged)
     }
 
-    /// Stages the item and waits until it is durable.
+    /// Stages the item, as [`submit`](Self::submit) does, and waits until it is durable.
     pub(crate) fn append(&self, item: &Item<'_>) -> Result<Staged> {
-        self.check_process()?;
         let (state, staged) = self.stage(self.lock(), item, Stage::Blocking)?;
         self.await_durable(state, staged.last_lsn, staged.group)?;
         Ok(staged)
