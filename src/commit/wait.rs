@@ -99,9 +99,11 @@ impl Commit {
     }
 
     pub(crate) fn stats(&self) -> Stats {
+        // Before the lock: a strategy of the caller's may ask the log something.
+        let assisted_barriers = self.strategy.assisted_barriers();
         let state = self.lock();
         let mut stats = state.stats.clone();
-        stats.assisted_barriers = self.strategy.assisted_barriers();
+        stats.assisted_barriers = assisted_barriers;
         stats.staged_bytes = state.ledger.staged_bytes();
         stats.segments = state.segments.len() as u64;
         stats.segment_bytes = state.segments.iter().map(|segment| segment.capacity_bytes).sum();
