@@ -26,7 +26,7 @@ impl fmt::Display for Summary<'_> {
         if self.recovery.cut_bytes > 0 {
             writeln!(f, "opened:   cut {} bytes that were never acknowledged", self.recovery.cut_bytes)?;
         }
-        writeln!(f, "strategy: {} ({})", self.strategy.strategy, self.strategy.reason)?;
+        writeln!(f, "strategy: {}", self.strategy.reason)?;
         write!(f, "durable:  {} records, {} bytes", counts.records, counts.payload_bytes)?;
         match (counts.first, counts.last) {
             (Some(first), Some(last)) => writeln!(f, ", LSN {first} to {last}")?,
