@@ -37,6 +37,8 @@
 //! `docs/format.md`.
 
 mod commit;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 #[cfg(not(target_pointer_width = "64"))]
 compile_error!("wo-wal is for 64-bit targets: files and offsets are larger than 32 bits");
 
