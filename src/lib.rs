@@ -40,6 +40,8 @@
 compile_error!("wo-wal is for 64-bit targets: files and offsets are larger than 32 bits");
 
 mod commit;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub mod disk;
