@@ -148,7 +148,12 @@ impl Run {
             }
             self.max_in_flight = self.rng.pick(&[1, 2, 2]);
             let env = Env::simulated(&self.sim, self.max_in_flight);
-            let options = env.options().segment_bytes(self.segment_bytes).ids(self.rng.next());
+            let options = env
+                .options()
+                .segment_bytes(self.segment_bytes)
+                .ids(self.rng.next())
+                .own_block_per_group(self.rng.percent(20))
+                .recycle_segments(self.rng.pick(&[0, 1, 3]));
             let opened = env.open_with(options);
             let faulty = self.sim.fault_happened();
             match opened {
@@ -444,7 +449,7 @@ impl Run {
             self.note("trimmed to the end without a free byte");
         }
         // Fits an ordinary segment, and the small spare only where that is as large.
-        let record_bytes = usize::try_from(self.segment_bytes / 4 * 3).expect("small");
+        let record_bytes = usize::try_from(self.segment_bytes / 3 * 2).expect("small");
         let batch = vec![vec![b'A'; record_bytes]];
         let first = Self::next_lsn(wal);
         match wal.append_batch(&batch) {
