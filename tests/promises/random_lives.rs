@@ -1,7 +1,7 @@
 //! Many random lives of a log on the simulated disk, with every fault it can make, judged by the oracle.
 //!
 //! Contents and sizes repeat on purpose: a record from an earlier life must not be taken for one of this life because the
-//! two look alike. A failure names its seed; `WO_WAL_SEED` runs that seed alone.
+//! two look alike. A failure names its seed; `WO_WAL_SEED` starts there, and `WO_WAL_RUNS` says how many to run.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -65,10 +65,11 @@ enum Life {
 
 #[test]
 fn p01_p02_p03_p04_p06_p07_p09_hold_through_random_lives() {
-    let only: Option<u64> = std::env::var("WO_WAL_SEED").ok().and_then(|seed| seed.parse().ok());
-    let seeds = only.map_or(1..RUNS + 1, |seed| seed..seed + 1);
+    let asked = |name| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
+    let first = asked("WO_WAL_SEED");
+    let runs = asked("WO_WAL_RUNS").unwrap_or(if first.is_some() { 1 } else { RUNS });
     let mut exercised = BTreeMap::new();
-    for seed in seeds {
+    for seed in (first.unwrap_or(1)..).take(usize::try_from(runs).expect("a number of runs")) {
         let mut run = Run::new(seed);
         if let Err(finding) = run.lives() {
             panic!("seed {seed}: {finding}\n{}", run.sim.trace());
@@ -79,7 +80,7 @@ fn p01_p02_p03_p04_p06_p07_p09_hold_through_random_lives() {
     }
     println!("{exercised:?}");
     let missing: Vec<_> = TO_EXERCISE.into_iter().filter(|what| !exercised.contains_key(what)).collect();
-    assert!(only.is_some() || missing.is_empty(), "never exercised: {missing:?}");
+    assert!(runs < RUNS || missing.is_empty(), "never exercised: {missing:?}");
 }
 
 impl Run {
@@ -147,7 +148,12 @@ impl Run {
             }
             self.max_in_flight = self.rng.pick(&[1, 2, 2]);
             let env = Env::simulated(&self.sim, self.max_in_flight);
-            let options = env.options().segment_bytes(self.segment_bytes).ids(self.rng.next());
+            let options = env
+                .options()
+                .segment_bytes(self.segment_bytes)
+                .ids(self.rng.next())
+                .own_block_per_group(self.rng.percent(20))
+                .recycle_segments(self.rng.pick(&[0, 1, 3]));
             let opened = env.open_with(options);
             let faulty = self.sim.fault_happened();
             match opened {
@@ -374,7 +380,7 @@ impl Run {
     }
 
     fn let_go(&mut self) {
-        match self.rng.below(8) {
+        match self.rng.below(20) {
             0 => {
                 self.sim.crash();
                 self.note("crash at the gate");
@@ -442,7 +448,9 @@ impl Run {
         if self.sim.free_bytes() == 0 {
             self.note("trimmed to the end without a free byte");
         }
-        let batch = vec![vec![b'A'; 40_000]];
+        // Fits an ordinary segment, and the small spare only where that is as large.
+        let record_bytes = usize::try_from(self.segment_bytes / 3 * 2).expect("small");
+        let batch = vec![vec![b'A'; record_bytes]];
         let first = Self::next_lsn(wal);
         match wal.append_batch(&batch) {
             Ok(lsns) => {
