@@ -73,6 +73,17 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// What the system said.
     fn read_at(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
+    /// Where, from an offset on, the file may hold anything but zeros; `None` where it holds none up to its end. Lets a
+    /// search pass over space that is only reserved.
+    ///
+    /// # Errors
+    ///
+    /// What the system said.
+    fn next_data(&self, file: &File, offset: u64) -> io::Result<Option<u64>> {
+        let _ = file;
+        Ok(Some(offset))
+    }
+
     /// Writes all the bytes at an offset. Durable after [`sync`](Self::sync).
     ///
     /// # Errors
@@ -249,6 +260,17 @@ impl Disk for RealDisk {
             }
         }
         Ok(filled)
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn next_data(&self, file: &File, offset: u64) -> io::Result<Option<u64>> {
+        match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
+            Ok(data) => Ok(Some(data)),
+            Err(Errno::NXIO) => Ok(None),
+            // A file system that does not tell: everything is to be read.
+            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(Some(offset)),
+            Err(errno) => Err(errno.into()),
+        }
     }
 
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {

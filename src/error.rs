@@ -73,7 +73,7 @@ pub enum Error {
 
     /// A segment was written by a newer version of this crate. Nothing was changed.
     #[error(
-        "{}: format version {found} is newer than this build reads (version 1); use a newer build",
+        "{}: format version {found} is not one that this build reads; use a build that does",
         segment.display()
     )]
     #[non_exhaustive]

@@ -95,6 +95,10 @@ impl Segment {
         }
     }
 
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept.get().is_some()
+    }
+
     /// Keeps the file open for those who read it, from now on also without its name.
     pub(crate) fn keep_open(&self, disk: &dyn Disk) -> Result<()> {
         let file = self.open_for_reading(disk)?;

@@ -18,8 +18,9 @@ use super::events::{Event, GroupEvents};
 use super::ledger::{GroupNumber, Ledger, Step, TakenGroup};
 use super::provide::{Preparer, Request};
 use super::state::{State, StateGuard};
+use crate::Lsn;
 use crate::error::{Error, Result};
-use crate::options::OnFailure;
+use crate::options::{Cohort, OnFailure};
 use crate::segment::{BarrierFiles, Segment, SegmentStore, segment_name};
 use crate::strategy::{Extent, SyncStrategy};
 
@@ -97,10 +98,16 @@ impl Commit {
                 let taken = state.ledger.take_empty(true, false);
                 self.carry(state, taken)
             }
-            Step::Write => match state.ledger.take() {
-                Some(taken) => self.carry(state, taken),
-                None => state,
-            },
+            Step::Write => {
+                match state.ledger.limits().cohort {
+                    // Takes what is there.
+                    Cohort::Greedy => {}
+                }
+                match state.ledger.take() {
+                    Some(taken) => self.carry(state, taken),
+                    None => state,
+                }
+            }
         }
     }
 
@@ -143,7 +150,9 @@ impl Commit {
         let mut state = self.lock();
         if let Some(taken) = flight.taken.take() {
             if outcome.is_ok() {
-                state.stats.count(&taken, barrier_nanos);
+                state.stats.barriers += 1;
+                state.stats.barrier_nanos = state.stats.barrier_nanos.saturating_add(barrier_nanos);
+                state.stats.written_bytes += taken.buffer.bytes.len() as u64;
             }
             self.settle(&mut state, taken.number, slot, outcome);
             state.ledger.keep_buffer(taken.buffer);
@@ -171,6 +180,9 @@ impl Commit {
             state.next_requested = false;
         }
         self.durable_lsn.store(state.ledger.durable_lsn().get(), Ordering::Release);
+        if let Some(settled) = &settled {
+            state.stats.count(settled);
+        }
         if let Some(settled) = settled.filter(|settled| settled.awaited) {
             let (first, last) = state.wakes.settled.unwrap_or((settled.first, settled.last));
             state.wakes.settled = Some((first.min(settled.first), last.max(settled.last)));
@@ -191,7 +203,12 @@ impl Commit {
         if self.failed.swap(true, Ordering::Release) {
             return;
         }
-        let durable_lsn = state.ledger.durable_lsn();
+        state.wakes.failure = Some((state.ledger.durable_lsn(), cause.clone()));
+    }
+
+    /// Says what has failed, and ends the process if that was asked for. Without a lock: a logger, or what runs at the end
+    /// of a process, may call the log.
+    fn tell_failure(&self, durable_lsn: Lsn, cause: &Error) {
         log::error!("write-ahead log poisoned after LSN {durable_lsn}: {cause}");
         if self.on_failure == OnFailure::Abort {
             eprintln!(
@@ -216,6 +233,9 @@ impl Commit {
         let wakes = std::mem::take(&mut state.wakes);
         let progress = (wakes.progress || wakes.everybody) && state.progress_waiters > 0;
         drop(state);
+        if let Some((durable_lsn, cause)) = &wakes.failure {
+            self.tell_failure(*durable_lsn, cause);
+        }
         if let Some(number) = wakes.leader {
             self.groups.of(number).offer_lead();
             self.groups.of(number).wake_one();

@@ -10,6 +10,7 @@ pub(crate) use admission::{Admission, FileNeed};
 use crate::Lsn;
 use crate::error::Error;
 use crate::frame::{GROUP_HEADER_BYTES, memory_bytes};
+use crate::options::Cohort;
 
 /// A group's place in the order of groups, counted from the open.
 pub(crate) type GroupNumber = u64;
@@ -25,6 +26,8 @@ pub(crate) struct Limits {
     pub(crate) in_flight: usize,
     /// Whether every group starts on a block of its own.
     pub(crate) own_block_per_group: bool,
+    /// When a leader takes a group.
+    pub(crate) cohort: Cohort,
 }
 
 /// What the ledger knows of a segment.
@@ -106,7 +109,6 @@ pub(crate) struct TakenGroup {
     pub(crate) number: GroupNumber,
     pub(crate) segment_number: u64,
     pub(crate) offset: u64,
-    pub(crate) record_count: u32,
     pub(crate) buffer: GroupBuffer,
 }
 
@@ -122,12 +124,16 @@ pub(crate) enum Step {
 }
 
 /// Groups that were settled by one call, in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Settled {
     pub(crate) first: GroupNumber,
     pub(crate) last: GroupNumber,
     /// Whether any thread sleeps on one of them.
     pub(crate) awaited: bool,
+    /// How many of them hold records.
+    pub(crate) groups: u64,
+    pub(crate) records: u64,
+    pub(crate) largest_group_records: u64,
 }
 
 /// The state of the log's end.
@@ -278,16 +284,20 @@ impl Ledger {
     /// Drops the oldest segment if every record in it is at or below `up_to` and the one behind it holds a stable group,
     /// which says where LSN and chain go on.
     pub(crate) fn trim_oldest(&mut self, up_to: Lsn) -> bool {
-        let second = self.segments.get(1);
-        let covered = second.is_some_and(|note| {
-            note.stable && note.first_lsn.is_some_and(|first_lsn| first_lsn.previous() <= up_to)
-        });
-        if self.active == 0 || !covered {
+        if !self.can_trim_oldest(up_to) {
             return false;
         }
         self.segments.pop_front();
         self.active -= 1;
         true
+    }
+
+    pub(crate) fn can_trim_oldest(&self, up_to: Lsn) -> bool {
+        let second = self.segments.get(1);
+        let covered = second.is_some_and(|note| {
+            note.stable && note.first_lsn.is_some_and(|first_lsn| first_lsn.previous() <= up_to)
+        });
+        self.active > 0 && covered
     }
 }
 

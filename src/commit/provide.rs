@@ -97,7 +97,7 @@ impl Commit {
 
     fn provide_for_absent(&self, item_bytes: u64) {
         if let Err(error) = self.provide(item_bytes) {
-            self.lock().request_failure = Some(error);
+            self.lock().request_failure = Some((item_bytes, error));
         }
     }
 
@@ -212,7 +212,7 @@ impl Commit {
         })
     }
 
-    /// Whoever prepares a file now does not pause: somebody waits.
+    /// Whoever prepares a file now ends filling it with zeros: somebody waits.
     pub(super) fn lock_files_in_a_hurry(&self) -> MutexGuard<'_, SegmentStore> {
         self.preparer.pace.hurried.fetch_add(1, Ordering::Relaxed);
         let files = self.lock_files();

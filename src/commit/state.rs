@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
 
 use super::lead::IN_FLIGHT_MAX;
-use super::ledger::{GroupNumber, Ledger, Step, TakenGroup};
+use super::ledger::{GroupNumber, Ledger, Settled, Step};
 use super::provide::Request;
+use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::segment::{BarrierFiles, Segment};
 
@@ -29,8 +30,8 @@ pub(super) struct State {
     pub(super) request: Option<Request>,
     /// The next segment has been asked for, or could not be had; asked again after a rotation or a trim.
     pub(super) next_requested: bool,
-    /// What the preparer could not do for a caller that does not wait.
-    pub(super) request_failure: Option<Error>,
+    /// What the preparer could not do for a caller that does not wait, and for an item of how many bytes.
+    pub(super) request_failure: Option<(u64, Error)>,
     pub(super) stats: Stats,
     /// Wake-ups that are due when the lock is released.
     pub(super) wakes: Wakes,
@@ -56,6 +57,8 @@ pub(super) struct Wakes {
     pub(super) settled: Option<(GroupNumber, GroupNumber)>,
     pub(super) progress: bool,
     pub(super) everybody: bool,
+    /// What has just failed, and the durable LSN then: to be told, once.
+    pub(super) failure: Option<(Lsn, Error)>,
     pub(super) preparer: bool,
 }
 
@@ -153,14 +156,9 @@ impl State {
 }
 
 impl Stats {
-    pub(super) fn count(&mut self, taken: &TakenGroup, barrier_nanos: u64) {
-        self.barriers += 1;
-        self.barrier_nanos = self.barrier_nanos.saturating_add(barrier_nanos);
-        self.written_bytes += taken.buffer.bytes.len() as u64;
-        if taken.record_count > 0 {
-            self.groups += 1;
-            self.records += u64::from(taken.record_count);
-            self.largest_group_records = self.largest_group_records.max(u64::from(taken.record_count));
-        }
+    pub(super) fn count(&mut self, settled: &Settled) {
+        self.groups += settled.groups;
+        self.records += settled.records;
+        self.largest_group_records = self.largest_group_records.max(settled.largest_group_records);
     }
 }

@@ -63,7 +63,15 @@ impl Commit {
         files: &mut MutexGuard<'_, SegmentStore>,
         up_to: Lsn,
     ) -> Result<StateGuard<'a>> {
-        while let Some(segment) = state.trim_oldest(up_to) {
+        loop {
+            // Before anything is changed: opening may meet the limit on open files.
+            if let Some(read) = state.oldest_if_read_and_not_kept(up_to) {
+                self.leave(state);
+                files.keep_open(&read)?;
+                state = self.lock();
+                continue;
+            }
+            let Some(segment) = state.trim_oldest(up_to) else { break };
             let number = state.ledger.active().number + 1;
             let next_number = state.ledger.next().is_none().then_some(number);
             self.leave(state);
@@ -118,6 +126,12 @@ impl Commit {
 }
 
 impl State {
+    /// The segment that would be trimmed next, where a replay still holds it and may not have opened it yet.
+    fn oldest_if_read_and_not_kept(&self, up_to: Lsn) -> Option<Arc<Segment>> {
+        let oldest = self.segments.front().filter(|_| self.ledger.can_trim_oldest(up_to))?;
+        (Arc::strong_count(oldest) > 1 && !oldest.is_kept()).then(|| Arc::clone(oldest))
+    }
+
     fn trim_oldest(&mut self, up_to: Lsn) -> Option<Arc<Segment>> {
         if self.ledger.trim_oldest(up_to) { self.segments.pop_front() } else { None }
     }

@@ -159,7 +159,11 @@ impl Commit {
                     return Err(Error::WouldBlock);
                 }
                 Admission::Needs(_) => {
-                    let failure = state.request_failure.take();
+                    // What could not be had for a smaller item cannot be had for this one; a larger one's failure says nothing.
+                    let failure = state
+                        .request_failure
+                        .take_if(|(failed_bytes, _)| *failed_bytes <= item.encoded_bytes())
+                        .map(|(_, error)| error);
                     if failure.is_none() {
                         state.request = Some(Request::For { item_bytes: item.encoded_bytes() });
                     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::Lsn;
 use crate::disk::Disk;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::frame::{BLOCK_BYTES, GROUP_HEADER_BYTES, GroupHeader, SEGMENT_HEADER_BYTES, memory_bytes};
 use crate::segment::{Segment, WINDOW_BYTES, read_at};
 
@@ -89,6 +89,10 @@ fn scan(
     let mut only_zeros = true;
     let mut at = from;
     while at < segment.capacity_bytes {
+        // A header begins with bytes that are not zero, so none begins before the next data.
+        let data = disk.next_data(&file, at).map_err(|source| Error::io("read", &segment.path, source))?;
+        let Some(data) = data.filter(|&data| data < segment.capacity_bytes) else { break };
+        at = at.max(data - data % 8);
         let left = memory_bytes(segment.capacity_bytes - at);
         let piece_bytes = left.min(piece.len());
         read_at(disk, segment, &file, &mut piece[..piece_bytes], at)?;

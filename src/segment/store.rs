@@ -67,22 +67,23 @@ pub(crate) enum Removed {
 /// How fast to zero-fill, shared with those who wait for the file.
 #[derive(Debug, Default)]
 pub(crate) struct Pace {
-    /// How many threads wait for the store. While there are any, filling does not pause. Written by the waiters.
+    /// How many threads wait for the store. Once there is one, filling ends: the rest of the file stays reserved. Written
+    /// by the waiters.
     pub(crate) hurried: AtomicUsize,
     /// Set once, by close: filling ends at the next step.
     pub(crate) stopped: AtomicBool,
 }
 
 impl Pace {
-    /// Leaves the device to the commit path for as long as the last step kept it; false when filling must end.
-    fn rest_after(&self, step: Instant) -> bool {
-        if self.stopped.load(Ordering::Relaxed) {
-            return false;
-        }
-        if self.hurried.load(Ordering::Relaxed) == 0 {
+    /// Leaves the device to the commit path for as long as the last step kept it.
+    fn rest_after(&self, step: Instant) {
+        if !self.is_hurried() {
             std::thread::sleep(step.elapsed());
         }
-        true
+    }
+
+    fn is_hurried(&self) -> bool {
+        self.hurried.load(Ordering::Relaxed) > 0
     }
 }
 
@@ -208,6 +209,11 @@ impl SegmentStore {
         self.name_segment(REPLACEMENT, number, capacity_bytes)
     }
 
+    /// Lets those who read a segment go on after its name is gone.
+    pub(crate) fn keep_open(&self, segment: &Segment) -> Result<(), Error> {
+        segment.keep_open(&*self.disk)
+    }
+
     /// Removes a segment: its file becomes the spare if that is missing, else segment `next_number` if one is asked for
     /// and the size is right, else a recycled file if there may be one more; only then is it given back.
     pub(crate) fn remove(&mut self, segment: Arc<Segment>, next_number: Option<u64>) -> StoreResult<Removed> {
@@ -215,7 +221,7 @@ impl SegmentStore {
         let capacity_bytes = segment.capacity_bytes;
         let ordinary = capacity_bytes == self.segment_bytes;
         // A reader that still holds the segment keeps its bytes: such a file loses its name, but is not rewritten. No new
-        // reader can come, since the segment has left the log's list.
+        // reader can come, since the segment has left the log's list; the caller has kept it open before.
         let unread = match Arc::try_unwrap(segment) {
             Ok(_) => true,
             Err(segment) => {
@@ -302,7 +308,7 @@ impl SegmentStore {
         let zeros = vec![0; FILL_STEP_BYTES];
         let mut unsynced_bytes = 0;
         let mut offset = SEGMENT_HEADER_BYTES;
-        while offset < capacity_bytes {
+        while offset < capacity_bytes && !pace.is_hurried() {
             let started = Instant::now();
             let step_bytes = (capacity_bytes - offset).min(FILL_STEP_BYTES as u64);
             let step = &zeros[..memory_bytes(step_bytes)];
@@ -324,10 +330,11 @@ impl SegmentStore {
                 });
             }
             offset += step_bytes;
-            if !pace.rest_after(started) {
+            if pace.stopped.load(Ordering::Relaxed) {
                 let _ = self.disk.unlink(NEXT);
                 return Err(StoreFailure::Harmless(Error::Closed));
             }
+            pace.rest_after(started);
         }
         Ok(())
     }

@@ -59,6 +59,7 @@ impl Wal {
             segment_bytes: options.segment_bytes,
             in_flight: descriptions,
             own_block_per_group: options.own_block_per_group,
+            cohort: options.cohort,
         };
         let start = Start {
             segments: recovered.segments.iter().map(note_of).collect(),

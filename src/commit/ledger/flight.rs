@@ -155,7 +155,7 @@ impl Ledger {
             waiters,
             stable: false,
         });
-        TakenGroup { number, segment_number, offset, record_count: header.record_count, buffer }
+        TakenGroup { number, segment_number, offset, buffer }
     }
 
     // ---- settle
@@ -178,11 +178,7 @@ impl Ledger {
         while self.in_flight.front().is_some_and(|group| group.stable) {
             let Some(group) = self.in_flight.pop_front() else { break };
             self.settle_one(&group);
-            let so_far =
-                settled.get_or_insert(Settled { first: group.number, last: group.number, awaited: false });
-            so_far.first = so_far.first.min(group.number);
-            so_far.last = so_far.last.max(group.number);
-            so_far.awaited |= group.waiters > 0;
+            settled.get_or_insert(Settled { first: group.number, ..Settled::default() }).add(&group);
         }
         settled
     }
@@ -194,8 +190,8 @@ impl Ledger {
         if group.record_count > 0 {
             self.durable_lsn = group.last_lsn;
         } else {
-            // Its durable LSN covers every record before it.
-            self.unvouched = false;
+            // Its durable LSN covers every record before it, and none that was taken while it was in flight.
+            self.unvouched = self.taken_lsn > group.last_lsn;
         }
         if group.sealed {
             self.sealing = false;
@@ -222,6 +218,19 @@ impl Ledger {
             && buffer.bytes.capacity() as u64 <= kept_bytes
         {
             self.spare_buffers.push(buffer);
+        }
+    }
+}
+
+impl Settled {
+    fn add(&mut self, group: &FlyingGroup) {
+        self.first = self.first.min(group.number);
+        self.last = self.last.max(group.number);
+        self.awaited |= group.waiters > 0;
+        if group.record_count > 0 {
+            self.groups += 1;
+            self.records += u64::from(group.record_count);
+            self.largest_group_records = self.largest_group_records.max(u64::from(group.record_count));
         }
     }
 }

@@ -16,8 +16,13 @@ fn note(number: u64) -> SegmentNote {
 }
 
 fn ledger(in_flight: usize, segments: u64) -> Ledger {
-    let limits =
-        Limits { staged_bytes: 1 << 20, segment_bytes: SEGMENT_BYTES, in_flight, own_block_per_group: false };
+    let limits = Limits {
+        staged_bytes: 1 << 20,
+        segment_bytes: SEGMENT_BYTES,
+        in_flight,
+        own_block_per_group: false,
+        cohort: Cohort::Greedy,
+    };
     let start = Start {
         segments: (1..=segments).map(note).collect(),
         active: 0,
@@ -189,6 +194,17 @@ fn only_an_empty_group_vouches_for_the_last_records() {
     let close = ledger.take_empty(false, true);
     ledger.settle(close.number, Ok(()));
     assert!(!ledger.is_unvouched());
+}
+
+#[test]
+fn an_empty_group_does_not_vouch_for_records_that_were_taken_while_it_was_in_flight() {
+    let mut ledger = ledger(2, 1);
+    let anchor = ledger.take_empty(false, false);
+    stage(&mut ledger, 10);
+    let records = ledger.take().unwrap();
+    ledger.settle(anchor.number, Ok(()));
+    ledger.settle(records.number, Ok(()));
+    assert!(ledger.is_unvouched());
 }
 
 #[test]
