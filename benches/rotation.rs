@@ -47,6 +47,7 @@ fn main() {
 
 fn append_all(path: &Path, writers: usize, records_per_writer: u64) -> Vec<Sample> {
     let (wal, _) = Wal::options().segment_bytes(SEGMENT_BYTES).open(path).unwrap();
+    println!("{writers:>7}    through {}", wal.strategy().reason);
     let start = Barrier::new(writers);
     let samples = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..writers)
