@@ -2,11 +2,12 @@
 
 use std::fs::File;
 use std::io;
+use std::num::NonZeroUsize;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use wo_wal::strategy::Fsync;
+use wo_wal::strategy::{Fsync, Uring};
 use wo_wal::{Extent, SyncStrategy, Wal};
 
 use crate::support::env::{SEGMENT_BYTES, for_each_disk, lsn, payloads};
@@ -64,17 +65,30 @@ fn run(strategy: Arc<dyn SyncStrategy>, failing_barrier: u64) -> (Vec<String>, V
     (answers, names.iter().map(|name| std::fs::read(name).unwrap()).collect())
 }
 
+/// The strategies to hold against `Fsync`.
+fn others() -> Vec<Arc<dyn SyncStrategy>> {
+    let mut others: Vec<Arc<dyn SyncStrategy>> = vec![Arc::new(SmallSteps)];
+    match Uring::new() {
+        Ok(uring) => others.push(Arc::new(uring.with_max_in_flight(NonZeroUsize::MIN))),
+        Err(failure) => crate::support::skip::announce(&format!("the ring's part: {failure}")),
+    }
+    others
+}
+
 #[test]
 fn p05_the_same_schedule_gives_the_same_answers_and_bytes() {
     for failing_barrier in [0, 1, 2, 30, 77, u64::MAX / 2] {
         let (answers, segments) = run(Arc::new(Fsync), failing_barrier);
-        let (other_answers, other_segments) = run(Arc::new(SmallSteps), failing_barrier);
-        assert_eq!(answers, other_answers, "barrier {failing_barrier} fails");
-        // The last one may be a segment that was prepared in the background, or not yet.
-        let common = segments.len().min(other_segments.len());
-        assert!(segments.len().max(other_segments.len()) - common <= 1);
-        for (segment, other) in segments.iter().zip(&other_segments) {
-            assert!(segment == other, "barrier {failing_barrier} fails: the segments differ");
+        for other in others() {
+            let context = format!("{}, barrier {failing_barrier} fails", other.name());
+            let (other_answers, other_segments) = run(other, failing_barrier);
+            assert_eq!(answers, other_answers, "{context}");
+            // The last one may be a segment that was prepared in the background, or not yet.
+            let common = segments.len().min(other_segments.len());
+            assert!(segments.len().max(other_segments.len()) - common <= 1, "{context}");
+            for (segment, other) in segments.iter().zip(&other_segments) {
+                assert!(segment == other, "{context}: the segments differ");
+            }
         }
     }
 }
@@ -83,9 +97,17 @@ fn p05_the_same_schedule_gives_the_same_answers_and_bytes() {
 fn p05_a_log_opens_through_any_strategy() {
     let directory = tempfile::tempdir().unwrap();
     log_in(directory.path(), Fsync).append(b"one").unwrap();
-    log_in(directory.path(), SmallSteps).append(b"two").unwrap();
+    for other in others() {
+        log_in(directory.path(), other).append(b"two").unwrap();
+        log_in(directory.path(), Fsync).append(b"one").unwrap();
+    }
     let wal = log_in(directory.path(), Fsync);
-    assert_eq!(payloads(&wal), [b"one", b"two"]);
+    let expected: Vec<&[u8]> = [b"one"]
+        .into_iter()
+        .chain(others().iter().flat_map(|_| [b"two", b"one"]))
+        .map(|record| &record[..])
+        .collect();
+    assert_eq!(payloads(&wal), expected);
 }
 
 /// A strategy is shared by value or through an `Arc`, and the log says which one it uses.

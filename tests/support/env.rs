@@ -1,11 +1,13 @@
-//! One test body, run through the `fsync` strategy on a real directory and on the simulated disk.
+//! One test body, run through a strategy on a real directory and on the simulated disk. `WO_IO=uring` makes it the ring,
+//! anything else `fsync`: a run of the tests for each shows that both keep the promises.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use wo_wal::strategy::Fsync;
+use wo_wal::strategy::{Fsync, Uring};
 use wo_wal::{Lsn, Options, Record, Recovery, Result, SyncStrategy, Wal};
 
 use super::sim::Sim;
@@ -53,6 +55,29 @@ fn run(mut env: Env, body: impl Fn(&mut Env)) {
     body(&mut env);
 }
 
+/// A copy of a directory whose log is idle, as a kill would leave it. `None` when the log's preparer has changed a name
+/// meanwhile: then it would be a state that never was.
+fn snapshot(directory: &Path) -> Option<TempDir> {
+    let names = || -> BTreeSet<_> {
+        let entries = fs::read_dir(directory).expect("the log's directory");
+        entries.map(|entry| entry.expect("a directory entry").file_name()).collect()
+    };
+    let before = names();
+    let copy = temporary_directory();
+    for name in &before {
+        fs::copy(directory.join(name), copy.path().join(name)).ok()?;
+    }
+    (names() == before).then_some(copy)
+}
+
+/// What makes the system calls of a test's barriers. A ring that was asked for must be there.
+fn chosen_strategy() -> Arc<dyn SyncStrategy> {
+    match std::env::var("WO_IO").as_deref() {
+        Ok("uring") => Arc::new(Uring::new().expect("a ring, which WO_IO asks for")),
+        _ => Arc::new(Fsync),
+    }
+}
+
 fn temporary_directory() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
@@ -72,9 +97,9 @@ impl Env {
     /// The place's own barrier.
     pub(crate) fn strategy(&self) -> Arc<dyn SyncStrategy> {
         match &self.place {
-            Place::Real(_) => Arc::new(Fsync),
+            Place::Real(_) => chosen_strategy(),
             Place::Simulated(sim) => {
-                Arc::new(sim.strategy(Arc::new(Fsync)).with_max_in_flight(self.max_in_flight))
+                Arc::new(sim.strategy(chosen_strategy()).with_max_in_flight(self.max_in_flight))
             }
         }
     }
@@ -127,12 +152,8 @@ impl Env {
             Place::Simulated(sim) => sim.kill(),
             Place::Real(directories) => {
                 let old = directories.last().expect("one at least").path();
-                let new = temporary_directory();
-                for entry in fs::read_dir(old).expect("the log's directory") {
-                    let entry = entry.expect("a directory entry");
-                    fs::copy(entry.path(), new.path().join(entry.file_name())).expect("a copy");
-                }
-                directories.push(new);
+                let snapshot = std::iter::repeat_with(|| snapshot(old)).take(1000).flatten().next();
+                directories.push(snapshot.expect("names that stay for as long as a copy takes"));
             }
         }
     }
