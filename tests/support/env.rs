@@ -1,15 +1,15 @@
-//! One test body, run through the `fsync` strategy on a real directory and on the simulated disk.
+//! One test body, run through the strategy under test on a real directory and on the simulated disk.
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use wo_wal::strategy::Fsync;
 use wo_wal::{Lsn, Options, Record, Recovery, Result, SyncStrategy, Wal};
 
 use super::sim::Sim;
 use super::steered::{Control, Steered};
+use super::strategies::strategy_under_test;
 
 /// The smallest segment there is: rotation comes early.
 pub(crate) const SEGMENT_BYTES: u64 = 64 << 10;
@@ -72,9 +72,9 @@ impl Env {
     /// The place's own barrier.
     pub(crate) fn strategy(&self) -> Arc<dyn SyncStrategy> {
         match &self.place {
-            Place::Real(_) => Arc::new(Fsync),
+            Place::Real(_) => strategy_under_test(),
             Place::Simulated(sim) => {
-                Arc::new(sim.strategy(Arc::new(Fsync)).with_max_in_flight(self.max_in_flight))
+                Arc::new(sim.strategy(strategy_under_test()).with_max_in_flight(self.max_in_flight))
             }
         }
     }
