@@ -1,5 +1,4 @@
-//! One test body, run through a strategy on a real directory and on the simulated disk. `WO_IO=uring` makes it the ring,
-//! anything else `fsync`: a run of the tests for each shows that both keep the promises.
+//! One test body, run through the strategy under test on a real directory and on the simulated disk.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use wo_wal::strategy::{Fsync, Uring};
 use wo_wal::{Lsn, Options, Record, Recovery, Result, SyncStrategy, Wal};
 
 use super::sim::Sim;
 use super::steered::{Control, Steered};
+use super::strategies::strategy_under_test;
 
 /// The smallest segment there is: rotation comes early.
 pub(crate) const SEGMENT_BYTES: u64 = 64 << 10;
@@ -70,14 +69,6 @@ fn snapshot(directory: &Path) -> Option<TempDir> {
     (names() == before).then_some(copy)
 }
 
-/// What makes the system calls of a test's barriers. A ring that was asked for must be there.
-fn chosen_strategy() -> Arc<dyn SyncStrategy> {
-    match std::env::var("WO_IO").as_deref() {
-        Ok("uring") => Arc::new(Uring::new().expect("a ring, which WO_IO asks for")),
-        _ => Arc::new(Fsync),
-    }
-}
-
 fn temporary_directory() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
@@ -97,9 +88,9 @@ impl Env {
     /// The place's own barrier.
     pub(crate) fn strategy(&self) -> Arc<dyn SyncStrategy> {
         match &self.place {
-            Place::Real(_) => chosen_strategy(),
+            Place::Real(_) => strategy_under_test(),
             Place::Simulated(sim) => {
-                Arc::new(sim.strategy(chosen_strategy()).with_max_in_flight(self.max_in_flight))
+                Arc::new(sim.strategy(strategy_under_test()).with_max_in_flight(self.max_in_flight))
             }
         }
     }
