@@ -115,8 +115,8 @@ pub(crate) struct SegmentStore {
 }
 
 impl SegmentStore {
-    /// Removes what an interrupted preparation left, keeps the spare, and makes all names stable: a name that a killed
-    /// process has left may not be on disk yet.
+    /// Keeps the spare and one ordinary file that an interrupted preparation has left, removes the rest of what such have
+    /// left, and makes all names stable: a name that a killed process has left may not be on disk yet.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         ids: Ids,
@@ -134,15 +134,38 @@ impl SegmentStore {
             recycled: Vec::new(),
             recycled_names: 0,
         };
-        for name in store.disk.list().map_err(|source| store.error("list", None, source))? {
-            if is_leftover(&name) {
-                store.disk.unlink(&name).map_err(|source| store.error("remove", Some(&name), source))?;
-            } else if name == SPARE {
-                store.spare_bytes = Some(store.length_of(SPARE)?);
-            }
+        let names = store.disk.list().map_err(|source| store.error("list", None, source))?;
+        if names.iter().any(|name| name == SPARE) {
+            store.spare_bytes = Some(store.length_of(SPARE)?);
         }
+        store.clear_leftovers(names)?;
         store.sync_directory()?;
         Ok(store)
+    }
+
+    /// A trim may have been interrupted while it made the next segment of a removed one. That file may be the only one the
+    /// log has besides two small ones, and a neighbour could take its space: it is kept.
+    fn clear_leftovers(&mut self, mut names: Vec<String>) -> Result<(), Error> {
+        names.retain(|name| is_leftover(name));
+        names.sort_unstable();
+        let mut kept = None;
+        for name in names {
+            if kept.is_none() && self.length_of(&name)? == self.segment_bytes {
+                kept = Some(name);
+            } else {
+                self.disk.unlink(&name).map_err(|source| self.error("remove", Some(&name), source))?;
+            }
+        }
+        if let Some(name) = kept {
+            let recycled = format!("{RECYCLED_PREFIX}{}{TEMPORARY_SUFFIX}", self.recycled_names);
+            self.recycled_names += 1;
+            if name != recycled {
+                let renamed = self.disk.rename(&name, &recycled);
+                renamed.map_err(|source| self.error("rename", Some(&name), source))?;
+            }
+            self.recycled.push(recycled);
+        }
+        Ok(())
     }
 
     pub(crate) fn next_id(&self) -> Result<u64, Error> {
