@@ -27,7 +27,7 @@ impl From<Error> for End {
 
 impl Script {
     fn open(&mut self) -> std::result::Result<Wal, End> {
-        let (wal, recovery) = self.env.open_with(self.env.options().ids(3))?;
+        let (wal, recovery) = self.env.open_with(self.env.options())?;
         match self.oracle.opened(&wal, &recovery) {
             Ok(()) => Ok(wal),
             // The failing call may be one of the replay's.
