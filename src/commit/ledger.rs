@@ -42,6 +42,9 @@ pub(crate) struct SegmentNote {
     pub(crate) has_records: bool,
     /// Whether it holds a group that a barrier, or recovery, has made durable.
     pub(crate) stable: bool,
+    /// Up to where its blocks are known to be written. Behind that they may be only reserved, and the first write to each
+    /// costs the file system more.
+    pub(crate) written_until: u64,
 }
 
 /// Where recovery has found the end of the log.
@@ -135,6 +138,10 @@ pub(crate) struct Settled {
     pub(crate) records: u64,
     pub(crate) largest_group_records: u64,
 }
+
+/// How much is written at once where blocks may be only reserved: a group that enters such a stretch takes zeros for the
+/// rest of it along, so that not every new block costs the file system a change of its books.
+const STRETCH_BYTES: u64 = 64 * 1024;
 
 /// The state of the log's end.
 #[derive(Debug)]

@@ -9,7 +9,7 @@ use super::lead::Commit;
 use super::ledger::{Admission, FileNeed, SegmentNote};
 use super::state::{Phase, State, StateGuard};
 use crate::error::{Error, Result};
-use crate::segment::{Fill, Pace, Prepared, Segment, SegmentStore, StoreFailure, StoreResult};
+use crate::segment::{Fill, Pace, Prepared, SegmentStore, StoreFailure, StoreResult};
 
 /// Enough for a thread that only calls the system.
 const PREPARER_STACK_BYTES: usize = 256 * 1024;
@@ -228,7 +228,7 @@ impl Commit {
 impl State {
     /// Adds the prepared next segment.
     pub(super) fn add_next(&mut self, prepared: Prepared) {
-        self.ledger.add_next(note_of(&prepared.segment));
+        self.ledger.add_next(note_of(&prepared));
         self.segments.push_back(prepared.segment);
         self.barrier_files.push_back(prepared.barrier_files);
         self.note_progress();
@@ -237,7 +237,7 @@ impl State {
     /// Puts a larger file in the place of the segment with the same number: the active one, or the next.
     fn replace(&mut self, prepared: Prepared) {
         let active = self.ledger.active_index();
-        if let Some(index) = self.ledger.replace(note_of(&prepared.segment)) {
+        if let Some(index) = self.ledger.replace(note_of(&prepared)) {
             self.segments[index] = prepared.segment;
             self.barrier_files[index - active] = prepared.barrier_files;
         }
@@ -249,7 +249,8 @@ impl State {
 }
 
 /// A segment that holds no group yet.
-fn note_of(segment: &Segment) -> SegmentNote {
+fn note_of(prepared: &Prepared) -> SegmentNote {
+    let segment = &prepared.segment;
     SegmentNote {
         number: segment.number,
         id: segment.id,
@@ -257,5 +258,6 @@ fn note_of(segment: &Segment) -> SegmentNote {
         first_lsn: None,
         has_records: false,
         stable: false,
+        written_until: prepared.written_until,
     }
 }

@@ -51,6 +51,8 @@ pub(crate) type StoreResult<T> = Result<T, StoreFailure>;
 pub(crate) struct Prepared {
     pub(crate) segment: Arc<Segment>,
     pub(crate) barrier_files: BarrierFiles,
+    /// Up to where its blocks have been written; behind that they are only reserved.
+    pub(crate) written_until: u64,
 }
 
 /// What a removed segment's file became.
@@ -207,21 +209,23 @@ impl SegmentStore {
         if capacity_bytes == self.segment_bytes
             && let Some(name) = self.recycled.last()
         {
-            let prepared = self.name_segment(name, number, capacity_bytes)?;
+            let prepared = self.name_segment(name, number, capacity_bytes, capacity_bytes)?;
             self.recycled.pop();
             return Ok(prepared);
         }
         let file = self.create_reserved(NEXT, capacity_bytes)?;
-        if let Fill::Zeros(pace) = fill {
-            self.fill_with_zeros(&file, capacity_bytes, pace)?;
-        }
-        self.name_segment(NEXT, number, capacity_bytes)
+        let written_until = match fill {
+            Fill::Reserve => SEGMENT_HEADER_BYTES,
+            Fill::Zeros(pace) => self.fill_with_zeros(&file, capacity_bytes, pace)?,
+        };
+        self.name_segment(NEXT, number, capacity_bytes, written_until)
     }
 
     /// Makes segment `number` from the spare, which is then missing. Needs no space.
     pub(crate) fn prepare_from_spare(&mut self, number: u64) -> StoreResult<Option<Prepared>> {
         let Some(spare_bytes) = self.spare_bytes else { return Ok(None) };
-        let prepared = self.name_segment(SPARE, number, spare_bytes - spare_bytes % BLOCK_BYTES)?;
+        let prepared =
+            self.name_segment(SPARE, number, spare_bytes - spare_bytes % BLOCK_BYTES, SEGMENT_HEADER_BYTES)?;
         self.spare_bytes = None;
         Ok(Some(prepared))
     }
@@ -229,7 +233,7 @@ impl SegmentStore {
     /// Puts a larger file in the place of segment `number`, which holds no group and for which nothing is staged.
     pub(crate) fn replace(&mut self, number: u64, capacity_bytes: u64) -> StoreResult<Prepared> {
         self.create_reserved(REPLACEMENT, capacity_bytes)?;
-        self.name_segment(REPLACEMENT, number, capacity_bytes)
+        self.name_segment(REPLACEMENT, number, capacity_bytes, SEGMENT_HEADER_BYTES)
     }
 
     /// Lets those who read a segment go on after its name is gone.
@@ -262,7 +266,7 @@ impl SegmentStore {
             && let Some(number) = next_number
         {
             self.rename(&name, NEXT)?;
-            return self.name_segment(NEXT, number, capacity_bytes).map(Removed::Next);
+            return self.name_segment(NEXT, number, capacity_bytes, capacity_bytes).map(Removed::Next);
         }
         if unread && ordinary && self.recycled.len() < self.recycle_limit {
             let kept = format!("{RECYCLED_PREFIX}{}{TEMPORARY_SUFFIX}", self.recycled_names);
@@ -278,7 +282,13 @@ impl SegmentStore {
 
     /// Gives a file without a segment's name a header of its own life, and then the name. What can fail for a passing
     /// reason, as opening does where the limit on open files is reached, comes before anything is changed.
-    fn name_segment(&self, from: &str, number: u64, capacity_bytes: u64) -> StoreResult<Prepared> {
+    fn name_segment(
+        &self,
+        from: &str,
+        number: u64,
+        capacity_bytes: u64,
+        written_until: u64,
+    ) -> StoreResult<Prepared> {
         let id = self.next_id().map_err(StoreFailure::Harmless)?;
         let file = self.open_again(from)?;
         let barrier_files =
@@ -289,7 +299,8 @@ impl SegmentStore {
         // Barriers have descriptions of their own; this one has synced.
         drop(file);
         self.rename(from, &segment_name(number))?;
-        Ok(Prepared { segment: Arc::new(Segment::new(&*self.disk, &header)), barrier_files })
+        let segment = Arc::new(Segment::new(&*self.disk, &header));
+        Ok(Prepared { segment, barrier_files, written_until })
     }
 
     fn open_again(&self, name: &str) -> StoreResult<File> {
@@ -327,7 +338,8 @@ impl SegmentStore {
         Ok(file)
     }
 
-    fn fill_with_zeros(&self, file: &File, capacity_bytes: u64, pace: &Pace) -> StoreResult<()> {
+    /// Returns up to where it got.
+    fn fill_with_zeros(&self, file: &File, capacity_bytes: u64, pace: &Pace) -> StoreResult<u64> {
         let zeros = vec![0; FILL_STEP_BYTES];
         let mut unsynced_bytes = 0;
         let mut offset = SEGMENT_HEADER_BYTES;
@@ -359,7 +371,7 @@ impl SegmentStore {
             }
             pace.rest_after(started);
         }
-        Ok(())
+        Ok(offset)
     }
 
     fn sync_directory(&self) -> Result<(), Error> {

@@ -122,5 +122,7 @@ fn note_of(found: &RecoveredSegment) -> SegmentNote {
         first_lsn: found.first_lsn,
         has_records: found.has_records,
         stable: found.first_lsn.is_some(),
+        // Not known of what an earlier session has prepared.
+        written_until: 0,
     }
 }

@@ -1,12 +1,15 @@
 //! A group's way: staged, taken, settled.
 
 use super::{
-    Admission, FlyingGroup, GroupBuffer, GroupNumber, Ledger, Settled, StagedGroup, Step, TakenGroup,
+    Admission, FlyingGroup, GroupBuffer, GroupNumber, Ledger, STRETCH_BYTES, Settled, StagedGroup, Step,
+    TakenGroup,
 };
 use crate::Lsn;
 use crate::commit::Item;
 use crate::error::Error;
-use crate::frame::{GROUP_HEADER_BYTES, GroupFlags, GroupHeader, SEGMENT_HEADER_BYTES, records_crc};
+use crate::frame::{
+    GROUP_HEADER_BYTES, GroupFlags, GroupHeader, SEGMENT_HEADER_BYTES, memory_bytes, records_crc,
+};
 
 impl Ledger {
     // ---- stage
@@ -146,6 +149,11 @@ impl Ledger {
         active.first_lsn.get_or_insert(header.first_lsn);
         active.has_records |= header.record_count > 0;
         let segment_number = active.number;
+        // Only where the next group cannot be on its way at the same time: the zeros lie where it will be.
+        if self.limits.in_flight == 1 && end > active.written_until && !header.flags.sealed {
+            active.written_until = end.next_multiple_of(STRETCH_BYTES).min(active.capacity_bytes);
+            buffer.bytes.resize(memory_bytes(active.written_until - offset), 0);
+        }
         self.in_flight.push_back(FlyingGroup {
             number,
             segment_number,

@@ -12,6 +12,7 @@ fn note(number: u64) -> SegmentNote {
         first_lsn: None,
         has_records: false,
         stable: false,
+        written_until: SEGMENT_BYTES,
     }
 }
 
@@ -205,6 +206,31 @@ fn an_empty_group_does_not_vouch_for_records_that_were_taken_while_it_was_in_fli
     ledger.settle(anchor.number, Ok(()));
     ledger.settle(records.number, Ok(()));
     assert!(ledger.is_unvouched());
+}
+
+#[test]
+fn a_group_that_enters_reserved_blocks_takes_zeros_for_the_stretch_along() {
+    let mut ledger = ledger(1, 1);
+    ledger.segments[0].written_until = SEGMENT_HEADER_BYTES;
+    let mut place = || {
+        stage(&mut ledger, 10);
+        let taken = ledger.take().unwrap();
+        ledger.settle(taken.number, Ok(()));
+        (taken.offset, taken.offset + taken.buffer.bytes.len() as u64)
+    };
+    let (first_offset, first_end) = place();
+    assert_eq!((first_offset, first_end), (SEGMENT_HEADER_BYTES, STRETCH_BYTES));
+    let (second_offset, second_end) = place();
+    assert_eq!(second_offset, SEGMENT_HEADER_BYTES + 64 + 24, "the zeros belong to no group");
+    assert_eq!(second_end, second_offset + 64 + 24);
+}
+
+#[test]
+fn zeros_are_never_written_where_another_group_may_be_in_flight() {
+    let mut ledger = ledger(2, 1);
+    ledger.segments[0].written_until = SEGMENT_HEADER_BYTES;
+    stage(&mut ledger, 10);
+    assert_eq!(ledger.take().unwrap().buffer.bytes.len(), 64 + 24);
 }
 
 #[test]
