@@ -192,7 +192,8 @@ impl SegmentStore {
         if let Fill::Zeros(pace) = fill {
             self.fill_with_zeros(&file, capacity_bytes, pace)?;
         }
-        self.name_segment(NEXT, number, capacity_bytes)
+        drop(file);
+        self.name_or_remove(NEXT, number, capacity_bytes)
     }
 
     /// Makes segment `number` from the spare, which is then missing. Needs no space.
@@ -205,8 +206,8 @@ impl SegmentStore {
 
     /// Puts a larger file in the place of segment `number`, which holds no group and for which nothing is staged.
     pub(crate) fn replace(&mut self, number: u64, capacity_bytes: u64) -> StoreResult<Prepared> {
-        self.create_reserved(REPLACEMENT, capacity_bytes)?;
-        self.name_segment(REPLACEMENT, number, capacity_bytes)
+        drop(self.create_reserved(REPLACEMENT, capacity_bytes)?);
+        self.name_or_remove(REPLACEMENT, number, capacity_bytes)
     }
 
     /// Lets those who read a segment go on after its name is gone.
@@ -239,7 +240,12 @@ impl SegmentStore {
             && let Some(number) = next_number
         {
             self.rename(&name, NEXT)?;
-            return self.name_segment(NEXT, number, capacity_bytes).map(Removed::Next);
+            return match self.name_or_remove(NEXT, number, capacity_bytes) {
+                Ok(prepared) => Ok(Removed::Next(prepared)),
+                // The segment is removed all the same; whoever needs a next one makes it.
+                Err(StoreFailure::Full { .. } | StoreFailure::Harmless(_)) => Ok(Removed::Gone),
+                Err(failure) => Err(failure),
+            };
         }
         if unread && ordinary && self.recycled.len() < self.recycle_limit {
             let kept = format!("{RECYCLED_PREFIX}{}{TEMPORARY_SUFFIX}", self.recycled_names);
@@ -251,6 +257,16 @@ impl SegmentStore {
         self.disk.unlink(&name).map_err(|source| self.last("remove", &name, source))?;
         self.sync_directory().map_err(StoreFailure::Final)?;
         Ok(Removed::Gone)
+    }
+
+    /// As [`name_segment`](Self::name_segment), for a file that is of no use otherwise: it goes where it is not used, and
+    /// gives its space back.
+    fn name_or_remove(&self, from: &str, number: u64, capacity_bytes: u64) -> StoreResult<Prepared> {
+        self.name_segment(from, number, capacity_bytes).inspect_err(|failure| {
+            if matches!(failure, StoreFailure::Harmless(_)) {
+                let _ = self.disk.unlink(from);
+            }
+        })
     }
 
     /// Gives a file without a segment's name a header of its own life, and then the name. What can fail for a passing
