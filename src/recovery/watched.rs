@@ -1,4 +1,4 @@
-//! A directory in which a test steps in before each read and each open, and says what a sync answers.
+//! A directory in which a test steps in before each read and each open, and after each listing, and says what a sync answers.
 
 use std::any::Any;
 use std::fmt;
@@ -12,12 +12,14 @@ use crate::disk::{Access, Disk};
 type BeforeRead = dyn Fn(u64) -> io::Result<()> + Send + Sync;
 type BeforeOpen = dyn Fn() -> io::Result<()> + Send + Sync;
 type OnSync = dyn Fn() -> io::Result<()> + Send + Sync;
+type AfterList = dyn Fn(&mut Vec<String>) + Send + Sync;
 
 pub(crate) struct Watched {
     disk: Arc<dyn Disk>,
     before_read: Box<BeforeRead>,
     before_open: Box<BeforeOpen>,
     on_sync: Box<OnSync>,
+    after_list: Box<AfterList>,
 }
 
 impl Watched {
@@ -27,6 +29,7 @@ impl Watched {
             before_read: Box::new(|_| Ok(())),
             before_open: Box::new(|| Ok(())),
             on_sync: Box::new(|| Ok(())),
+            after_list: Box::new(|_| ()),
         }
     }
 
@@ -52,6 +55,14 @@ impl Watched {
     ) -> Self {
         Watched { on_sync: Box::new(on_sync), ..Self::nothing(disk) }
     }
+
+    /// `after_list` may change what was listed.
+    pub(crate) fn lists(
+        disk: Arc<dyn Disk>,
+        after_list: impl Fn(&mut Vec<String>) + Send + Sync + 'static,
+    ) -> Self {
+        Watched { after_list: Box::new(after_list), ..Self::nothing(disk) }
+    }
 }
 
 impl fmt::Debug for Watched {
@@ -75,7 +86,9 @@ impl Disk for Watched {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
+        let mut names = self.disk.list()?;
+        (self.after_list)(&mut names);
+        Ok(names)
     }
 
     fn create(&self, name: &str) -> io::Result<File> {
