@@ -85,6 +85,23 @@ fn p02_a_file_that_is_rewritten_while_its_end_is_looked_for_is_not_the_end_of_th
     assert_eq!(lsns(reader.replay(..).unwrap()), [4]);
 }
 
+/// Where the oldest segment went between the listing and the look at it, `Trimmed` named the largest LSN there is as the
+/// oldest record: nobody who starts there ever reads anything.
+#[test]
+fn a_replay_that_meets_a_trim_names_the_oldest_record_also_when_the_next_trim_is_under_way() {
+    let (_dir, disk) = trimmed_log(5);
+    let (reader, _) = Reader::open_on(&disk).unwrap();
+    let kept = reader.inner.segments.iter().take(2).map(|found| found.segment.number);
+    assert_eq!(kept.collect::<Vec<_>>(), [2, 3], "the others are kept open");
+    disk.unlink(&segment_name(2)).unwrap();
+    let inner = &*reader.inner;
+    let segments = segments_from(&inner.segments, inner.oldest);
+    let disk = trims_after_each_listing(&disk);
+    let mut replay = Replay::over(disk, segments, inner.oldest, inner.durable).beside_writer();
+    let outcome = replay.next().unwrap();
+    assert!(matches!(outcome, Err(Error::Trimmed { oldest }) if oldest == Lsn::new(5)), "{outcome:?}");
+}
+
 /// A writer that trims faster than a reader lists and opens: after eight attempts, which a busy machine does not take long
 /// to use up, a sound log was called damaged.
 #[test]
