@@ -1,4 +1,4 @@
-//! A directory in which a test steps in before each read and each open, and after each listing, and says what a sync answers.
+//! A directory in which a test steps in before each read, open and rename, and after each listing, and says what a sync answers.
 
 use std::any::Any;
 use std::fmt;
@@ -11,6 +11,7 @@ use crate::disk::{Access, Disk};
 
 type BeforeRead = dyn Fn(u64) -> io::Result<()> + Send + Sync;
 type BeforeOpen = dyn Fn() -> io::Result<()> + Send + Sync;
+type BeforeRename = dyn Fn() -> io::Result<()> + Send + Sync;
 type OnSync = dyn Fn() -> io::Result<()> + Send + Sync;
 type AfterList = dyn Fn(&mut Vec<String>) + Send + Sync;
 
@@ -18,6 +19,7 @@ pub(crate) struct Watched {
     disk: Arc<dyn Disk>,
     before_read: Box<BeforeRead>,
     before_open: Box<BeforeOpen>,
+    before_rename: Box<BeforeRename>,
     on_sync: Box<OnSync>,
     after_list: Box<AfterList>,
 }
@@ -28,6 +30,7 @@ impl Watched {
             disk,
             before_read: Box::new(|_| Ok(())),
             before_open: Box::new(|| Ok(())),
+            before_rename: Box::new(|| Ok(())),
             on_sync: Box::new(|| Ok(())),
             after_list: Box::new(|_| ()),
         }
@@ -47,6 +50,14 @@ impl Watched {
         before_open: impl Fn() -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         Watched { before_open: Box::new(before_open), ..Self::nothing(disk) }
+    }
+
+    /// Its error is the rename's.
+    pub(crate) fn renames(
+        disk: Arc<dyn Disk>,
+        before_rename: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Watched { before_rename: Box::new(before_rename), ..Self::nothing(disk) }
     }
 
     pub(crate) fn syncs(
@@ -118,6 +129,7 @@ impl Disk for Watched {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        (self.before_rename)()?;
         self.disk.rename(from, to)
     }
 

@@ -169,7 +169,10 @@ impl SegmentStore {
             Err(failure) => return Err(failure),
         };
         self.disk.sync(&file).map_err(|source| self.last("sync", SPARE_BEING_MADE, source))?;
-        self.rename(SPARE_BEING_MADE, SPARE)?;
+        if !self.rename_if_room(SPARE_BEING_MADE, SPARE)? {
+            let _ = self.disk.unlink(SPARE_BEING_MADE);
+            return Ok(false);
+        }
         self.spare_bytes = Some(SEGMENT_BYTES_MIN);
         Ok(true)
     }
@@ -230,16 +233,15 @@ impl SegmentStore {
                 false
             }
         };
-        if unread && self.spare_bytes.is_none() {
-            self.rename(&name, SPARE)?;
+        if unread && self.spare_bytes.is_none() && self.rename_if_room(&name, SPARE)? {
             self.spare_bytes = Some(capacity_bytes);
             return Ok(Removed::Spare);
         }
         if unread
             && ordinary
             && let Some(number) = next_number
+            && self.rename_if_room(&name, NEXT)?
         {
-            self.rename(&name, NEXT)?;
             return match self.name_or_remove(NEXT, number, capacity_bytes) {
                 Ok(prepared) => Ok(Removed::Next(prepared)),
                 // The segment is removed all the same; whoever needs a next one makes it.
@@ -250,9 +252,10 @@ impl SegmentStore {
         if unread && ordinary && self.recycled.len() < self.recycle_limit {
             let kept = format!("{RECYCLED_PREFIX}{}{TEMPORARY_SUFFIX}", self.recycled_names);
             self.recycled_names += 1;
-            self.rename(&name, &kept)?;
-            self.recycled.push(kept);
-            return Ok(Removed::Gone);
+            if self.rename_if_room(&name, &kept)? {
+                self.recycled.push(kept);
+                return Ok(Removed::Gone);
+            }
         }
         self.disk.unlink(&name).map_err(|source| self.last("remove", &name, source))?;
         self.sync_directory().map_err(StoreFailure::Final)?;
@@ -263,7 +266,7 @@ impl SegmentStore {
     /// gives its space back.
     fn name_or_remove(&self, from: &str, number: u64, capacity_bytes: u64) -> StoreResult<Prepared> {
         self.name_segment(from, number, capacity_bytes).inspect_err(|failure| {
-            if matches!(failure, StoreFailure::Harmless(_)) {
+            if matches!(failure, StoreFailure::Full { .. } | StoreFailure::Harmless(_)) {
                 let _ = self.disk.unlink(from);
             }
         })
@@ -281,7 +284,9 @@ impl SegmentStore {
         self.disk.sync(&file).map_err(|source| self.last("sync", from, source))?;
         // Barriers have descriptions of their own; this one has synced.
         drop(file);
-        self.rename(from, &segment_name(number))?;
+        if !self.rename_if_room(from, &segment_name(number))? {
+            return Err(StoreFailure::Full { needed_bytes: capacity_bytes });
+        }
         Ok(Prepared { segment: Arc::new(Segment::new(&*self.disk, &header)), barrier_files })
     }
 
@@ -291,9 +296,13 @@ impl SegmentStore {
             .map_err(|source| StoreFailure::Harmless(self.error("open", Some(name), source)))
     }
 
-    fn rename(&self, from: &str, to: &str) -> StoreResult<()> {
-        self.disk.rename(from, to).map_err(|source| self.last("rename", from, source))?;
-        self.sync_directory().map_err(StoreFailure::Final)
+    /// False, with nothing changed, where the directory would have to grow for the new name and there is no room.
+    fn rename_if_room(&self, from: &str, to: &str) -> StoreResult<bool> {
+        match self.disk.rename(from, to) {
+            Ok(()) => self.sync_directory().map(|()| true).map_err(StoreFailure::Final),
+            Err(source) if Error::is_storage_full(&source) => Ok(false),
+            Err(source) => Err(self.last("rename", from, source)),
+        }
     }
 
     /// A new file with its space reserved. Leaves nothing behind where that fails.
