@@ -8,16 +8,16 @@ mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub(crate) use range::resolve;
 pub use replay::Replay;
 
 use crate::Lsn;
-use crate::disk::{Disk, RealDisk};
+use crate::disk::{Disk, LOCK_NAME, RealDisk};
 use crate::error::{Error, Result};
 use crate::recovery::{RecoveredSegment, Recovery, inspect};
-use crate::segment::{Segment, open_segments};
+use crate::segment::{Segment, list_segments, open_segments};
 
 /// A record, lent by [`Replay::next_ref`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,6 +86,8 @@ pub struct SegmentInfo {
 
 /// How often a log that looks damaged is read again before that is believed: a writer may be at work.
 const ATTEMPTS: u32 = 8;
+/// For how long attempts are not counted between which segments came or went.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// How many of the newest segments a reader keeps open from before it looks at them: the one that the log ends in, the one
 /// before it where the log ends with a seal, and a prepared one.
 const KEPT_OPEN: usize = 3;
@@ -112,12 +114,24 @@ impl Reader {
     }
 
     pub(crate) fn open_on(disk: &Arc<dyn Disk>) -> Result<(Reader, Recovery)> {
+        let start = Instant::now();
         let mut pause = FIRST_PAUSE;
-        for _ in 1..ATTEMPTS {
+        let mut numbers = list_segments(&**disk)?;
+        let mut attempt = 1;
+        while attempt < ATTEMPTS {
             match Self::attempt(disk) {
-                Err(error) if may_be_a_race(&error) => std::thread::sleep(pause),
+                Ok((reader, _)) if reader.inner.segments.is_empty() && has_lock_file(&**disk)? => {}
+                Err(error) if may_be_a_race(&error) => {}
                 other => return other,
             }
+            let now = list_segments(&**disk)?;
+            if now != numbers && start.elapsed() < PATIENCE {
+                // A writer is at work, and may be as quick again.
+                numbers = now;
+                continue;
+            }
+            attempt += 1;
+            std::thread::sleep(pause);
             pause *= 2;
         }
         Self::attempt(disk)
@@ -132,6 +146,9 @@ impl Reader {
             segment.keep_open(&**disk)?;
         }
         let (found, mark, last_index) = inspect(&**disk, &segments)?;
+        // A trimmed file is rewritten when its name has gone. With the name still there, what looks like the log's end in
+        // this file is one, and no byte of the file's next life.
+        Segment::open(&**disk, segments[found.active].number)?;
         let mut report = found.report;
         if report.last > mark && !is_stable(&**disk, &segments[last_index]) {
             report.last = mark.max(report.oldest.previous());
@@ -215,6 +232,13 @@ pub(crate) fn segments_from(segments: &[RecoveredSegment], first: Lsn) -> Vec<Ar
         |described: &RecoveredSegment| described.first_lsn.is_some_and(|lsn| lsn <= first);
     let start = segments.iter().rposition(starts_at_or_below).unwrap_or(0);
     segments[start..].iter().map(|described| Arc::clone(&described.segment)).collect()
+}
+
+/// Whether a writer has opened the log at some time. One at work can make a log look as if it had no segments: a listing
+/// may miss each name that is added or removed while it runs, and a trim leaves few that are not. `LOCK` always stays.
+fn has_lock_file(disk: &dyn Disk) -> Result<bool> {
+    let names = disk.list().map_err(|source| Error::io("list", disk.path(), source))?;
+    Ok(names.iter().any(|name| name == LOCK_NAME))
 }
 
 /// Whether a writer at work can make a sound log look like that.

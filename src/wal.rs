@@ -304,12 +304,20 @@ impl Wal {
 
 impl Handle {
     fn close(&self) -> Result<()> {
-        let result = self.commit.close();
-        if !self.commit.is_forked() {
+        let _release = Release(self);
+        self.commit.close()
+    }
+}
+
+/// Releases the directory when the close is over, also when a strategy panicked in it.
+struct Release<'a>(&'a Handle);
+
+impl Drop for Release<'_> {
+    fn drop(&mut self) {
+        if !self.0.commit.is_forked() {
             // Released under the mutex: a second closer returns when the directory is free, not before.
-            *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *self.0.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }
-        result
     }
 }
 

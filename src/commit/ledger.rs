@@ -216,9 +216,10 @@ impl Ledger {
         self.next_lsn.previous()
     }
 
-    /// The oldest record, or the next one where there is none.
+    /// The oldest record, staged ones included, or the next one where there is none.
     pub(crate) fn oldest_lsn(&self) -> Lsn {
-        self.segments.front().and_then(|note| note.first_lsn).unwrap_or(self.next_lsn)
+        // While the oldest segment holds no group, what is staged is all there is.
+        self.segments.front().and_then(|note| note.first_lsn).unwrap_or(self.taken_lsn.next())
     }
 
     pub(crate) fn poison(&self) -> Option<&Error> {

@@ -105,11 +105,10 @@ impl Commit {
         self.leave(state);
         let mut made = files.prepare_from_spare(number);
         if let Ok(None) = made {
-            made = match files.prepare(number, segment_bytes, Fill::Reserve) {
-                Ok(prepared) => Ok(Some(prepared)),
-                Err(StoreFailure::Full { .. }) => Ok(None),
-                Err(failure) => Err(failure),
-            };
+            made = files.prepare(number, segment_bytes, Fill::Reserve).map(Some);
+        }
+        if let Err(StoreFailure::Full { .. }) = made {
+            made = Ok(None);
         }
         let mut state = self.lock();
         state.ledger.set_spare(files.spare_bytes().is_some());

@@ -5,17 +5,24 @@ use crate::disk::Disk;
 use crate::frame::SEGMENT_HEADER_BYTES;
 use crate::segment::{GroupReader, Segment, list_segments};
 
-/// When the segment is not part of the log any more, the oldest LSN that is there now.
+/// How often the oldest segment is looked for: the writer may trim it between the listing and the look at it.
+const ATTEMPTS: u32 = 100;
+
+/// When the segment is not part of the log any more, the oldest LSN that is there now, which is above `lost`: that record
+/// was trimmed.
 ///
 /// A file has lost its name for good before a byte of it is written for its next life. So whoever reads bytes of that next
 /// life, and then looks for the name, does not find it.
-pub(super) fn now_oldest_if_recycled(disk: &dyn Disk, segment: &Segment) -> Option<Lsn> {
-    let numbers = list_segments(disk).ok()?;
-    let name_gone = !numbers.contains(&segment.number);
-    name_gone.then(|| oldest_now(disk, &numbers).unwrap_or(Lsn::MAX))
+pub(super) fn now_oldest_if_recycled(disk: &dyn Disk, segment: &Segment, lost: Lsn) -> Option<Lsn> {
+    let name_gone = !list_segments(disk).ok()?.contains(&segment.number);
+    name_gone.then(|| {
+        let oldest = (0..ATTEMPTS).find_map(|_| oldest_now(disk));
+        oldest.unwrap_or(Lsn::ZERO).max(lost.next())
+    })
 }
 
-fn oldest_now(disk: &dyn Disk, numbers: &[u64]) -> Option<Lsn> {
+fn oldest_now(disk: &dyn Disk) -> Option<Lsn> {
+    let numbers = list_segments(disk).ok()?;
     let oldest = Segment::open(disk, *numbers.first()?).ok()?;
     let mut reader = GroupReader::for_first_groups();
     let header = reader.header(disk, &oldest, SEGMENT_HEADER_BYTES).ok()?.ok()?;

@@ -245,6 +245,11 @@ impl Replay {
         Error::MissingSegment { dir: self.disk.path().to_owned(), number }
     }
 
+    /// The next record that is to be served.
+    fn next_lsn(&self) -> Lsn {
+        self.group.next_lsn.max(self.first)
+    }
+
     /// A file that is not there any more was trimmed by the process that writes to the log.
     fn gone_or(&self, error: Error) -> Error {
         let not_found =
@@ -253,7 +258,7 @@ impl Replay {
             .segments
             .front()
             .filter(|_| self.beside_writer && not_found)
-            .and_then(|segment| now_oldest_if_recycled(&*self.disk, segment));
+            .and_then(|segment| now_oldest_if_recycled(&*self.disk, segment, self.next_lsn()));
         oldest.map_or(error, |oldest| Error::Trimmed { oldest })
     }
 
@@ -263,7 +268,7 @@ impl Replay {
             return self.missing_segment(1);
         };
         if self.beside_writer
-            && let Some(oldest) = now_oldest_if_recycled(&*self.disk, segment)
+            && let Some(oldest) = now_oldest_if_recycled(&*self.disk, segment, self.next_lsn())
         {
             return Error::Trimmed { oldest };
         }

@@ -1,5 +1,7 @@
 //! Replay and the read-only open, on real files.
 
+mod beside_writer;
+
 use std::os::unix::fs::FileExt;
 
 use super::*;

@@ -1,4 +1,4 @@
-//! A directory in which a test steps in before each read and each open, and says what a sync answers.
+//! A directory in which a test steps in before each read, open and rename, and after each listing, and says what a sync answers.
 
 use std::any::Any;
 use std::fmt;
@@ -11,13 +11,17 @@ use crate::disk::{Access, Disk};
 
 type BeforeRead = dyn Fn(u64) -> io::Result<()> + Send + Sync;
 type BeforeOpen = dyn Fn() -> io::Result<()> + Send + Sync;
+type BeforeRename = dyn Fn() -> io::Result<()> + Send + Sync;
 type OnSync = dyn Fn() -> io::Result<()> + Send + Sync;
+type AfterList = dyn Fn(&mut Vec<String>) + Send + Sync;
 
 pub(crate) struct Watched {
     disk: Arc<dyn Disk>,
     before_read: Box<BeforeRead>,
     before_open: Box<BeforeOpen>,
+    before_rename: Box<BeforeRename>,
     on_sync: Box<OnSync>,
+    after_list: Box<AfterList>,
 }
 
 impl Watched {
@@ -26,7 +30,9 @@ impl Watched {
             disk,
             before_read: Box::new(|_| Ok(())),
             before_open: Box::new(|| Ok(())),
+            before_rename: Box::new(|| Ok(())),
             on_sync: Box::new(|| Ok(())),
+            after_list: Box::new(|_| ()),
         }
     }
 
@@ -46,11 +52,27 @@ impl Watched {
         Watched { before_open: Box::new(before_open), ..Self::nothing(disk) }
     }
 
+    /// Its error is the rename's.
+    pub(crate) fn renames(
+        disk: Arc<dyn Disk>,
+        before_rename: impl Fn() -> io::Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        Watched { before_rename: Box::new(before_rename), ..Self::nothing(disk) }
+    }
+
     pub(crate) fn syncs(
         disk: Arc<dyn Disk>,
         on_sync: impl Fn() -> io::Result<()> + Send + Sync + 'static,
     ) -> Self {
         Watched { on_sync: Box::new(on_sync), ..Self::nothing(disk) }
+    }
+
+    /// `after_list` may change what was listed.
+    pub(crate) fn lists(
+        disk: Arc<dyn Disk>,
+        after_list: impl Fn(&mut Vec<String>) + Send + Sync + 'static,
+    ) -> Self {
+        Watched { after_list: Box::new(after_list), ..Self::nothing(disk) }
     }
 }
 
@@ -75,7 +97,9 @@ impl Disk for Watched {
     }
 
     fn list(&self) -> io::Result<Vec<String>> {
-        self.disk.list()
+        let mut names = self.disk.list()?;
+        (self.after_list)(&mut names);
+        Ok(names)
     }
 
     fn create(&self, name: &str) -> io::Result<File> {
@@ -105,6 +129,7 @@ impl Disk for Watched {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        (self.before_rename)()?;
         self.disk.rename(from, to)
     }
 

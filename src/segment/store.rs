@@ -194,7 +194,10 @@ impl SegmentStore {
             Err(failure) => return Err(failure),
         };
         self.disk.sync(&file).map_err(|source| self.last("sync", SPARE_BEING_MADE, source))?;
-        self.rename(SPARE_BEING_MADE, SPARE)?;
+        if !self.rename_if_room(SPARE_BEING_MADE, SPARE)? {
+            let _ = self.disk.unlink(SPARE_BEING_MADE);
+            return Ok(false);
+        }
         self.spare_bytes = Some(SEGMENT_BYTES_MIN);
         Ok(true)
     }
@@ -218,7 +221,8 @@ impl SegmentStore {
             Fill::Reserve => SEGMENT_HEADER_BYTES,
             Fill::Zeros(pace) => self.fill_with_zeros(&file, capacity_bytes, pace)?,
         };
-        self.name_segment(NEXT, number, capacity_bytes, written_until)
+        drop(file);
+        self.name_or_remove(NEXT, number, capacity_bytes, written_until)
     }
 
     /// Makes segment `number` from the spare, which is then missing. Needs no space.
@@ -232,8 +236,8 @@ impl SegmentStore {
 
     /// Puts a larger file in the place of segment `number`, which holds no group and for which nothing is staged.
     pub(crate) fn replace(&mut self, number: u64, capacity_bytes: u64) -> StoreResult<Prepared> {
-        self.create_reserved(REPLACEMENT, capacity_bytes)?;
-        self.name_segment(REPLACEMENT, number, capacity_bytes, SEGMENT_HEADER_BYTES)
+        drop(self.create_reserved(REPLACEMENT, capacity_bytes)?);
+        self.name_or_remove(REPLACEMENT, number, capacity_bytes, SEGMENT_HEADER_BYTES)
     }
 
     /// Lets those who read a segment go on after its name is gone.
@@ -256,28 +260,49 @@ impl SegmentStore {
                 false
             }
         };
-        if unread && self.spare_bytes.is_none() {
-            self.rename(&name, SPARE)?;
+        if unread && self.spare_bytes.is_none() && self.rename_if_room(&name, SPARE)? {
             self.spare_bytes = Some(capacity_bytes);
             return Ok(Removed::Spare);
         }
         if unread
             && ordinary
             && let Some(number) = next_number
+            && self.rename_if_room(&name, NEXT)?
         {
-            self.rename(&name, NEXT)?;
-            return self.name_segment(NEXT, number, capacity_bytes, capacity_bytes).map(Removed::Next);
+            return match self.name_or_remove(NEXT, number, capacity_bytes, capacity_bytes) {
+                Ok(prepared) => Ok(Removed::Next(prepared)),
+                // The segment is removed all the same; whoever needs a next one makes it.
+                Err(StoreFailure::Full { .. } | StoreFailure::Harmless(_)) => Ok(Removed::Gone),
+                Err(failure) => Err(failure),
+            };
         }
         if unread && ordinary && self.recycled.len() < self.recycle_limit {
             let kept = format!("{RECYCLED_PREFIX}{}{TEMPORARY_SUFFIX}", self.recycled_names);
             self.recycled_names += 1;
-            self.rename(&name, &kept)?;
-            self.recycled.push(kept);
-            return Ok(Removed::Gone);
+            if self.rename_if_room(&name, &kept)? {
+                self.recycled.push(kept);
+                return Ok(Removed::Gone);
+            }
         }
         self.disk.unlink(&name).map_err(|source| self.last("remove", &name, source))?;
         self.sync_directory().map_err(StoreFailure::Final)?;
         Ok(Removed::Gone)
+    }
+
+    /// As [`name_segment`](Self::name_segment), for a file that is of no use otherwise: it goes where it is not used, and
+    /// gives its space back.
+    fn name_or_remove(
+        &self,
+        from: &str,
+        number: u64,
+        capacity_bytes: u64,
+        written_until: u64,
+    ) -> StoreResult<Prepared> {
+        self.name_segment(from, number, capacity_bytes, written_until).inspect_err(|failure| {
+            if matches!(failure, StoreFailure::Full { .. } | StoreFailure::Harmless(_)) {
+                let _ = self.disk.unlink(from);
+            }
+        })
     }
 
     /// Gives a file without a segment's name a header of its own life, and then the name. What can fail for a passing
@@ -298,7 +323,9 @@ impl SegmentStore {
         self.disk.sync(&file).map_err(|source| self.last("sync", from, source))?;
         // Barriers have descriptions of their own; this one has synced.
         drop(file);
-        self.rename(from, &segment_name(number))?;
+        if !self.rename_if_room(from, &segment_name(number))? {
+            return Err(StoreFailure::Full { needed_bytes: capacity_bytes });
+        }
         let segment = Arc::new(Segment::new(&*self.disk, &header));
         Ok(Prepared { segment, barrier_files, written_until })
     }
@@ -309,9 +336,13 @@ impl SegmentStore {
             .map_err(|source| StoreFailure::Harmless(self.error("open", Some(name), source)))
     }
 
-    fn rename(&self, from: &str, to: &str) -> StoreResult<()> {
-        self.disk.rename(from, to).map_err(|source| self.last("rename", from, source))?;
-        self.sync_directory().map_err(StoreFailure::Final)
+    /// False, with nothing changed, where the directory would have to grow for the new name and there is no room.
+    fn rename_if_room(&self, from: &str, to: &str) -> StoreResult<bool> {
+        match self.disk.rename(from, to) {
+            Ok(()) => self.sync_directory().map(|()| true).map_err(StoreFailure::Final),
+            Err(source) if Error::is_storage_full(&source) => Ok(false),
+            Err(source) => Err(self.last("rename", from, source)),
+        }
     }
 
     /// A new file with its space reserved. Leaves nothing behind where that fails.

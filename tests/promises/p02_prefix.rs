@@ -111,6 +111,23 @@ fn p02_several_torn_groups_in_flight_leave_no_hole() {
     }
 }
 
+/// A new log said that its oldest record was the one after those that were staged, and a replay from record 1 on, of
+/// somebody who follows the log from its start, was told that they had been trimmed.
+#[test]
+fn p02_a_new_log_starts_with_its_first_record_also_while_that_is_staged() {
+    for_each_disk(|env| {
+        let wal = env.open();
+        let tickets = [wal.submit(b"first").unwrap(), wal.submit(b"second").unwrap()];
+        assert_eq!(wal.oldest_lsn(), lsn(1));
+        assert_eq!(wal.replay(lsn(1)..).unwrap().count(), 0, "nothing is durable yet");
+        for ticket in tickets {
+            ticket.wait().unwrap();
+        }
+        assert_eq!(wal.oldest_lsn(), lsn(1));
+        assert_eq!(wal.replay(lsn(1)..).unwrap().count(), 2);
+    });
+}
+
 fn slices(records: &[Vec<u8>]) -> Vec<&[u8]> {
     records.iter().map(Vec::as_slice).collect()
 }

@@ -1,11 +1,12 @@
-//! The limit on open files is a passing reason: whoever meets it hears of it, and the log goes on.
+//! The limit on open files, and a directory that has no room to grow, are passing reasons: whoever meets them hears of
+//! it, and the log goes on.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use rustix::io::Errno;
 
-use super::{Fill, Prepared, SEGMENT_BYTES_MIN, SegmentStore, StoreFailure, StoreResult};
+use super::{Fill, Prepared, Removed, SEGMENT_BYTES_MIN, SegmentStore, StoreFailure, StoreResult};
 use crate::disk::RealDisk;
 use crate::ids::Ids;
 use crate::recovery::watched::Watched;
@@ -71,4 +72,59 @@ fn the_spare_is_kept_when_the_limit_on_open_files_is_met() {
     limited
         .retry_below_limit(|store| store.prepare_from_spare(1).map(|made| made.expect("there is a spare")));
     assert_eq!(limited.store.spare_bytes(), None);
+}
+
+/// A store in a directory that cannot take another name, while the switch is on.
+fn store_in_full_directory() -> (SegmentStore, Arc<AtomicBool>, tempfile::TempDir) {
+    let directory = tempfile::tempdir().unwrap();
+    let full = Arc::new(AtomicBool::new(false));
+    let is_full = Arc::clone(&full);
+    let disk = Watched::renames(Arc::new(RealDisk::open(directory.path()).unwrap()), move || {
+        if is_full.load(Ordering::Relaxed) { Err(Errno::NOSPC.into()) } else { Ok(()) }
+    });
+    let store = SegmentStore::open(Arc::new(disk), Ids::System, SEGMENT_BYTES_MIN, 1, 1).unwrap();
+    (store, full, directory)
+}
+
+fn names(store: &SegmentStore) -> Vec<String> {
+    let mut names = store.disk.list().unwrap();
+    names.sort_unstable();
+    names
+}
+
+/// A rename adds the new name before it drops the old one, and on a full ext4 the directory cannot always grow for that. A
+/// trim met it, and the log was poisoned.
+#[test]
+fn p09_a_segment_goes_where_the_directory_has_no_room_for_another_name_of_its_file() {
+    // For each of the lives that a removed file may have next: the spare, the next segment, and a recycled one.
+    for (has_spare, next_number) in [(false, None), (true, Some(2)), (true, None)] {
+        let (mut store, full, _directory) = store_in_full_directory();
+        if has_spare {
+            assert!(store.ensure_spare().unwrap());
+        }
+        let old = store.prepare(1, SEGMENT_BYTES_MIN, Fill::Reserve).unwrap();
+        full.store(true, Ordering::Relaxed);
+        let removed = store.remove(old.segment, next_number).unwrap();
+        assert!(matches!(removed, Removed::Gone), "{removed:?}");
+        let left = if has_spare { vec!["spare.tmp".to_owned()] } else { Vec::new() };
+        assert_eq!(names(&store), left);
+    }
+}
+
+#[test]
+fn p09_a_segment_or_spare_that_the_directory_has_no_room_for_is_no_room_and_leaves_nothing() {
+    let (mut store, full, _directory) = store_in_full_directory();
+    full.store(true, Ordering::Relaxed);
+    assert!(!store.ensure_spare().unwrap());
+    let refused = store.prepare(1, SEGMENT_BYTES_MIN, Fill::Reserve).unwrap_err();
+    assert!(matches!(refused, StoreFailure::Full { .. }), "{refused:?}");
+    assert_eq!(names(&store), [""; 0]);
+    full.store(false, Ordering::Relaxed);
+    assert!(store.ensure_spare().unwrap());
+    full.store(true, Ordering::Relaxed);
+    let refused = store.prepare_from_spare(1).unwrap_err();
+    assert!(matches!(refused, StoreFailure::Full { .. }), "{refused:?}");
+    assert_eq!(names(&store), ["spare.tmp"]);
+    full.store(false, Ordering::Relaxed);
+    assert!(store.prepare_from_spare(1).unwrap().is_some());
 }
