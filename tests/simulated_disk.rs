@@ -5,18 +5,17 @@ mod support;
 
 use std::fs::File;
 use std::os::fd::AsFd;
-use std::sync::Arc;
 
 use rustix::io::Errno;
 use support::sim::{Fault, Sim};
+use support::strategies::strategy_under_test;
 use wo_wal::disk::{Access, Disk};
-use wo_wal::strategy::Fsync;
 use wo_wal::{Extent, SyncStrategy};
 
 const SEEDS: std::ops::Range<u64> = 0..40;
 
 fn persist(sim: &Sim, file: &File, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
-    sim.strategy(Arc::new(Fsync)).persist(Extent::new(file.as_fd(), offset, bytes))
+    sim.strategy(strategy_under_test()).persist(Extent::new(file.as_fd(), offset, bytes))
 }
 
 /// A file whose name and length are stable.

@@ -5,12 +5,12 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
-use wo_wal::strategy::Fsync;
 use wo_wal::{Error, Lsn, OnFailure, Wal};
 
 use crate::support::env::SEGMENT_BYTES;
 use crate::support::oracle::signed_record;
 use crate::support::steered::{Control, Steered};
+use crate::support::strategies::strategy_under_test;
 
 const ROLE: &str = "WO_WAL_TEST_ROLE";
 const DIRECTORY: &str = "WO_WAL_TEST_DIRECTORY";
@@ -106,8 +106,9 @@ fn process_with_a_role() {
 /// Has a barrier fail in a log that was told to end the process then.
 fn fail_and_abort(directory: &Path) {
     let control = Arc::<Control>::default();
-    let options =
-        Wal::options().on_failure(OnFailure::Abort).strategy(Steered::new(Arc::new(Fsync), control.clone()));
+    let options = Wal::options()
+        .on_failure(OnFailure::Abort)
+        .strategy(Steered::new(strategy_under_test(), control.clone()));
     let (wal, _) = options.open(directory).expect("the log opens");
     wal.append(b"acked").expect("an append");
     say("acked");

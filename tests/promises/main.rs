@@ -1,6 +1,6 @@
 //! The promises of the design, P1 to P12, each by tests that carry its number.
 //!
-//! A test body runs through `strategy::Fsync` on a real directory and on the simulated disk, with one and with two
+//! A test body runs through the strategy under test on a real directory and on the simulated disk, with one and with two
 //! barriers in flight, unless it says that it needs one of them.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
@@ -14,6 +14,7 @@ mod p02_prefix;
 mod p03_batches;
 mod p04_nothing_invented;
 mod p05_same_on_every_strategy;
+mod p05_same_schedule;
 mod p06_every_call_fails;
 mod p06_failure_is_final;
 mod p07_open_is_durable;

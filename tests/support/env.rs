@@ -1,5 +1,4 @@
-//! One test body, run through a strategy on a real directory and on the simulated disk. `WO_IO=uring` makes it the ring,
-//! anything else `fsync`: a run of the tests for each shows that both keep the promises.
+//! One test body, run through the strategy under test on a real directory and on the simulated disk.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use wo_wal::strategy::{Fsync, Uring};
 use wo_wal::{Lsn, Options, Record, Recovery, Result, SyncStrategy, Wal};
 
 use super::sim::Sim;
 use super::steered::{Control, Steered};
+use super::strategies::strategy_under_test;
 
 /// The smallest segment there is: rotation comes early.
 pub(crate) const SEGMENT_BYTES: u64 = 64 << 10;
@@ -55,8 +54,8 @@ fn run(mut env: Env, body: impl Fn(&mut Env)) {
     body(&mut env);
 }
 
-/// A copy of a directory whose log is idle, as a kill would leave it. `None` when the log's preparer has changed a name
-/// meanwhile: then it would be a state that never was.
+/// A copy of a directory; `None` when the log's preparer has changed a name meanwhile: then it would be a state that never
+/// was.
 fn snapshot(directory: &Path) -> Option<TempDir> {
     let names = || -> BTreeSet<_> {
         let entries = fs::read_dir(directory).expect("the log's directory");
@@ -70,12 +69,10 @@ fn snapshot(directory: &Path) -> Option<TempDir> {
     (names() == before).then_some(copy)
 }
 
-/// What makes the system calls of a test's barriers. A ring that was asked for must be there.
-fn chosen_strategy() -> Arc<dyn SyncStrategy> {
-    match std::env::var("WO_IO").as_deref() {
-        Ok("uring") => Arc::new(Uring::new().expect("a ring, which WO_IO asks for")),
-        _ => Arc::new(Fsync),
-    }
+/// A copy of a directory whose log is idle, as a kill would leave it.
+pub(crate) fn killed(directory: &Path) -> TempDir {
+    let snapshot = std::iter::repeat_with(|| snapshot(directory)).take(1000).flatten().next();
+    snapshot.expect("names that stay for as long as a copy takes")
 }
 
 fn temporary_directory() -> TempDir {
@@ -97,9 +94,9 @@ impl Env {
     /// The place's own barrier.
     pub(crate) fn strategy(&self) -> Arc<dyn SyncStrategy> {
         match &self.place {
-            Place::Real(_) => chosen_strategy(),
+            Place::Real(_) => strategy_under_test(),
             Place::Simulated(sim) => {
-                Arc::new(sim.strategy(chosen_strategy()).with_max_in_flight(self.max_in_flight))
+                Arc::new(sim.strategy(strategy_under_test()).with_max_in_flight(self.max_in_flight))
             }
         }
     }
@@ -152,8 +149,7 @@ impl Env {
             Place::Simulated(sim) => sim.kill(),
             Place::Real(directories) => {
                 let old = directories.last().expect("one at least").path();
-                let snapshot = std::iter::repeat_with(|| snapshot(old)).take(1000).flatten().next();
-                directories.push(snapshot.expect("names that stay for as long as a copy takes"));
+                directories.push(killed(old));
             }
         }
     }

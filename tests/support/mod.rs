@@ -13,3 +13,4 @@ pub(crate) mod rng;
 pub(crate) mod sim;
 pub(crate) mod skip;
 pub(crate) mod steered;
+pub(crate) mod strategies;
