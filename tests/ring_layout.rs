@@ -1,6 +1,6 @@
 //! `docs/ring-layout.md` against the kernel's structures, the strategy's entries and a live ring.
 
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "uring"))]
 #![allow(clippy::unwrap_used, reason = "a failure is the test's answer")]
 
 #[path = "support/raw_ring.rs"]

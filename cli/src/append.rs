@@ -70,12 +70,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let outcome = shared.gate.wait(|counts| progress.show(counts));
     let elapsed = start.elapsed();
     progress.clear();
-    let barriers = shared.wal.stats().barriers.saturating_sub(barriers_at_start);
+    let stats = shared.wal.stats();
+    let barriers = stats.barriers.saturating_sub(barriers_at_start);
     // A writer may still hold the log and wait for a line that never comes: this closes it all the same.
     let closed = shared.wal.close().map_err(Failure::from);
     shared.gate.with_tally(|tally| {
         let (dir, strategy, recovery) = (&arguments.dir, shared.wal.strategy(), &recovery);
-        output::note(Summary { dir, strategy, recovery, tally, barriers, elapsed }.to_string().trim_end());
+        let assisted_barriers = stats.assisted_barriers;
+        let summary = Summary { dir, strategy, recovery, tally, barriers, assisted_barriers, elapsed };
+        output::note(summary.to_string().trim_end());
     });
     match outcome {
         // Nobody reads the acks any more, which is no failure; a log that could not be closed is one.

@@ -5,6 +5,7 @@ mod cat;
 mod failure;
 mod log_directory;
 mod output;
+mod probe;
 mod stat;
 mod trim;
 mod values;
@@ -23,6 +24,9 @@ Exit status:
   65  the log is damaged; nothing was changed
   74  input or output failed, or the disk is full
   75  the log is open for writing elsewhere
+
+Environment:
+  WO_IO  how barriers are made: auto (as if unset), uring, fsync, or epoll, which means fsync; see 'wo-wal probe'
 
 Example:
   wo-wal append demo.wal < Cargo.lock
@@ -46,6 +50,7 @@ enum Command {
     Verify(verify::Arguments),
     Stat(stat::Arguments),
     Trim(trim::Arguments),
+    Probe(probe::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -62,6 +67,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Verify(arguments) => verify::run(arguments),
         Command::Stat(arguments) => stat::run(arguments),
         Command::Trim(arguments) => trim::run(arguments),
+        Command::Probe(arguments) => probe::run(arguments),
     }
 }
 

@@ -9,10 +9,11 @@ use serde::Serialize;
 use wo_wal::{FORMAT_VERSION, Lsn, Reader, SegmentInfo};
 
 use crate::failure::Failure;
-use crate::{log_directory, output};
+use crate::{log_directory, output, probe};
 
 const EXAMPLES: &str = "\
 Creates and changes nothing, and takes no lock. Reads the headers and the last segment only: 'wo-wal verify' reads all.
+The strategy is the one that an append would use: 'wo-wal probe' says more.
 
 Example:
   wo-wal stat demo.wal";
@@ -42,6 +43,9 @@ struct LogStat {
     segment_bytes: u64,
     /// What all files of the directory take on the disk.
     disk_bytes: u64,
+    /// What an append would use, and why; none where that cannot be tried.
+    strategy: Option<String>,
+    strategy_reason: Option<String>,
     segments: Vec<SegmentStat>,
 }
 
@@ -78,6 +82,7 @@ impl LogStat {
     fn read(dir: &Path) -> Result<Self, Failure> {
         let (reader, recovery) = Reader::open(dir)?;
         let segments: Vec<SegmentStat> = reader.segments().iter().map(SegmentStat::from).collect();
+        let (strategy, strategy_reason) = probe::what_append_would_use(dir).unzip();
         let (oldest, durable) = (reader.oldest_lsn().get(), reader.durable_lsn().get());
         Ok(LogStat {
             format_version: FORMAT_VERSION,
@@ -89,6 +94,8 @@ impl LogStat {
             used_bytes: segments.iter().map(|segment| segment.used_bytes).sum(),
             segment_bytes: segments.iter().map(|segment| segment.capacity_bytes).sum(),
             disk_bytes: disk_bytes(dir)?,
+            strategy,
+            strategy_reason,
             segments,
         })
     }
@@ -108,10 +115,13 @@ impl LogStat {
             self.segments.len(),
             self.disk_bytes,
         );
+        if let Some(reason) = &self.strategy_reason {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "strategy: {reason}");
+        }
         for segment in &self.segments {
             let first = segment.first_lsn.map_or("prepared".to_owned(), |lsn| format!("from LSN {lsn}"));
             let SegmentStat { file, used_bytes, capacity_bytes, .. } = segment;
-            // Writing to a String cannot fail.
             let _ = writeln!(text, "  {file}  {used_bytes} of {capacity_bytes} bytes, {first}");
         }
         text

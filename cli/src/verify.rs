@@ -7,11 +7,12 @@ use serde::Serialize;
 use wo_wal::{Error, Reader};
 
 use crate::failure::{Failure, Status};
-use crate::{log_directory, output};
+use crate::{log_directory, output, probe};
 
 const EXAMPLES: &str = "\
 Creates and changes nothing, and takes no lock. Exit status 65 says that the log is damaged: standard error says where.
-A torn tail is not damage: it was never acknowledged, and the next open for writing cuts it off.
+A torn tail is not damage: it was never acknowledged, and the next open for writing cuts it off. The strategy is the one
+that an append would use: 'wo-wal probe' says more.
 
 Example:
   wo-wal verify demo.wal --json | jq .records";
@@ -42,6 +43,9 @@ struct Finding {
     segment_bytes: u64,
     closed_cleanly: bool,
     torn_tail_bytes: u64,
+    /// What an append would use, and why; none where that cannot be tried.
+    strategy: Option<String>,
+    strategy_reason: Option<String>,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -55,6 +59,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         Err(_) => return outcome,
     }
+    (finding.strategy, finding.strategy_reason) = probe::what_append_would_use(&arguments.dir).unzip();
     if arguments.json {
         output::print_json(&finding)?;
     } else {
@@ -102,6 +107,9 @@ impl Finding {
                 "end:      {}",
                 log_directory::describe_end(self.closed_cleanly, self.torn_tail_bytes)
             );
+        }
+        if let Some(reason) = &self.strategy_reason {
+            let _ = writeln!(text, "strategy: {reason}");
         }
         text
     }

@@ -4,7 +4,7 @@
 //! The environment of the test command may set `WO_IO`. So every case happens in a child process, this program run again
 //! for one test, whose environment the test decides.
 
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "uring"))]
 #![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
 
 #[path = "../support/skip.rs"]

@@ -5,22 +5,11 @@ use std::sync::Arc;
 
 use wo_wal::{SyncStrategy, Wal};
 
-use crate::support::env::{SEGMENT_BYTES, for_each_disk, payloads};
+use crate::support::env::{SEGMENT_BYTES, for_each_disk, killed, payloads};
 use crate::support::strategies::every_strategy;
 
 fn open(directory: &Path, strategy: &Arc<dyn SyncStrategy>) -> Wal {
     Wal::options().segment_bytes(SEGMENT_BYTES).strategy(strategy.clone()).open(directory).unwrap().0
-}
-
-/// Copies a log as a killed process leaves it. What is being prepared may go on under another name meanwhile.
-fn copy(from: &Path, to: &Path) {
-    for entry in std::fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        match std::fs::copy(entry.path(), to.join(entry.file_name())) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            copied => drop(copied.unwrap()),
-        }
-    }
 }
 
 /// Closed by the first strategy, or killed with it, a log goes on through the second, and then through the first again.
@@ -30,13 +19,13 @@ fn p05_a_log_opens_through_any_strategy() {
     for (first, second) in
         strategies.iter().flat_map(|first| strategies.iter().map(move |second| (first, second)))
     {
-        let [closed, killed] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+        let closed = tempfile::tempdir().unwrap();
         let record = |number: u8| vec![number; 900];
         let wal = open(closed.path(), first);
         for number in 0..100 {
             wal.append(&record(number)).unwrap();
         }
-        copy(closed.path(), killed.path());
+        let killed = killed(closed.path());
         wal.close().unwrap();
         for directory in [closed.path(), killed.path()] {
             let wal = open(directory, second);

@@ -54,8 +54,8 @@ fn run(mut env: Env, body: impl Fn(&mut Env)) {
     body(&mut env);
 }
 
-/// A copy of a directory whose log is idle, as a kill would leave it. `None` when the log's preparer has changed a name
-/// meanwhile: then it would be a state that never was.
+/// A copy of a directory; `None` when the log's preparer has changed a name meanwhile: then it would be a state that never
+/// was.
 fn snapshot(directory: &Path) -> Option<TempDir> {
     let names = || -> BTreeSet<_> {
         let entries = fs::read_dir(directory).expect("the log's directory");
@@ -67,6 +67,12 @@ fn snapshot(directory: &Path) -> Option<TempDir> {
         fs::copy(directory.join(name), copy.path().join(name)).ok()?;
     }
     (names() == before).then_some(copy)
+}
+
+/// A copy of a directory whose log is idle, as a kill would leave it.
+pub(crate) fn killed(directory: &Path) -> TempDir {
+    let snapshot = std::iter::repeat_with(|| snapshot(directory)).take(1000).flatten().next();
+    snapshot.expect("names that stay for as long as a copy takes")
 }
 
 fn temporary_directory() -> TempDir {
@@ -143,8 +149,7 @@ impl Env {
             Place::Simulated(sim) => sim.kill(),
             Place::Real(directories) => {
                 let old = directories.last().expect("one at least").path();
-                let snapshot = std::iter::repeat_with(|| snapshot(old)).take(1000).flatten().next();
-                directories.push(snapshot.expect("names that stay for as long as a copy takes"));
+                directories.push(killed(old));
             }
         }
     }

@@ -3,7 +3,7 @@
 //! What changes a whole process (limits, signals, mounts, privileges), or is to be looked at from outside, happens in a
 //! child: this program, run again for one test (see [`again`]).
 
-#![cfg(target_os = "linux")]
+#![cfg(all(target_os = "linux", feature = "uring"))]
 #![allow(clippy::unwrap_used, reason = "a failure is the test's answer")]
 
 #[path = "../support/skip.rs"]

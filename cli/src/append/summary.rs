@@ -16,6 +16,8 @@ pub(super) struct Summary<'a> {
     pub(super) tally: &'a Tally,
     /// Made while there were writers.
     pub(super) barriers: u64,
+    /// Of all barriers since the open, those that the ring did nothing for.
+    pub(super) assisted_barriers: u64,
     pub(super) elapsed: Duration,
 }
 
@@ -27,18 +29,25 @@ impl fmt::Display for Summary<'_> {
             writeln!(f, "opened:   cut {} bytes that were never acknowledged", self.recovery.cut_bytes)?;
         }
         writeln!(f, "strategy: {}", self.strategy.reason)?;
+        for warning in &self.strategy.warnings {
+            writeln!(f, "warning:  {warning}")?;
+        }
         write!(f, "durable:  {} records, {} bytes", counts.records, counts.payload_bytes)?;
         match (counts.first, counts.last) {
             (Some(first), Some(last)) => writeln!(f, ", LSN {first} to {last}")?,
             _ => return writeln!(f),
         }
         let seconds = self.elapsed.as_secs_f64();
-        writeln!(
+        write!(
             f,
             "barriers: {}, {:.1} records per barrier",
             self.barriers,
             ratio(counts.records, self.barriers as f64)
         )?;
+        match self.assisted_barriers {
+            0 => writeln!(f)?,
+            assisted => writeln!(f, ", {assisted} without the ring")?,
+        }
         writeln!(f, "time:     {seconds:.3} s, {:.0} records/s", ratio(counts.records, seconds))?;
         let millis = |quantile| self.tally.append_nanos.value_at_quantile(quantile) as f64 / 1e6;
         writeln!(f, "append:   p50 {:.4} ms, p99 {:.4} ms", millis(0.5), millis(0.99))

@@ -1,5 +1,6 @@
 //! What stands in for the ring where this build has none.
 
+use std::convert::Infallible;
 use std::io;
 use std::num::NonZeroUsize;
 
@@ -8,7 +9,11 @@ use crate::strategy::{Extent, SyncStrategy};
 
 /// A barrier through `io_uring`. This build has none: there is no value of this type.
 #[derive(Debug)]
-pub enum Uring {}
+pub struct Uring {
+    /// Private, so that a program which compiles with a ring also compiles without one, and without a warning about what
+    /// cannot be reached.
+    never: Infallible,
+}
 
 impl Uring {
     /// Fails: this build has no `io_uring`.
@@ -33,26 +38,26 @@ impl Uring {
     /// How many calls may run at once.
     #[must_use]
     pub fn with_max_in_flight(self, _calls: NonZeroUsize) -> Self {
-        match self {}
+        match self.never {}
     }
 
     /// What a barrier asks of the ring.
     pub fn form(&self) -> Form {
-        match *self {}
+        match self.never {}
     }
 
     pub(crate) fn persist_unassisted(&self, _extent: Extent<'_>) -> io::Result<Result<(), Obstacle>> {
-        match *self {}
+        match self.never {}
     }
 }
 
 impl SyncStrategy for Uring {
     fn name(&self) -> &'static str {
-        match *self {}
+        match self.never {}
     }
 
     fn persist(&self, _extent: Extent<'_>) -> io::Result<()> {
-        match *self {}
+        match self.never {}
     }
 }
 
