@@ -34,10 +34,10 @@ fn the_option_counts_where_the_variable_is_not_set() {
     let dir = tempfile::tempdir().unwrap();
     let (wal, _) = Wal::options().io(Io::Fsync).open(dir.path()).unwrap();
     let selection = wal.strategy();
-    if variable().is_none() {
-        assert_eq!((selection.strategy.as_str(), selection.source), ("fsync", Source::Options));
-    } else {
-        assert_eq!(selection.source, Source::Env);
+    match variable().as_deref() {
+        None => assert_eq!((selection.strategy.as_str(), selection.source), ("fsync", Source::Options)),
+        Some("auto") => assert_eq!(selection.source, Source::Auto),
+        Some(_) => assert_eq!(selection.source, Source::Env),
     }
 }
 
