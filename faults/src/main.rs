@@ -1,0 +1,119 @@
+//! The heavy layers of the fault suite; `docs/testing.md` says what each can and cannot find.
+
+mod child;
+mod events;
+mod fuse;
+mod means;
+mod strategies;
+mod support;
+mod totals;
+mod writer;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+use crate::means::Means;
+use crate::strategies::Kind;
+use crate::totals::Totals;
+
+#[derive(Parser)]
+#[command(about = "Cuts, fails and kills logs, and checks that nothing acknowledged is lost. Needs root.")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Copy, Subcommand)]
+enum Layer {
+    /// A file system that forgets what was not synced.
+    Fuse(Choice),
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// All layers.
+    All(Choice),
+    #[command(flatten)]
+    One(Layer),
+    /// The process that writes; started by the layers.
+    #[command(hide = true)]
+    Writer {
+        #[arg(long)]
+        seed: u64,
+        #[arg(long)]
+        kind: Kind,
+        dir: PathBuf,
+    },
+}
+
+#[derive(Clone, Copy, clap::Args)]
+struct Choice {
+    /// What all random choices follow from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Cycles per layer and strategy, instead of the full set.
+    #[arg(long)]
+    cycles: Option<u64>,
+    #[arg(long, value_enum, default_value_t = Strategies::Both)]
+    strategy: Strategies,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Strategies {
+    Fsync,
+    Uring,
+    Both,
+}
+
+impl Strategies {
+    fn kinds(self) -> &'static [Kind] {
+        match self {
+            Strategies::Fsync => &[Kind::Fsync],
+            Strategies::Uring => &[Kind::Uring],
+            Strategies::Both => &[Kind::Fsync, Kind::Uring],
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    match Arguments::parse().command {
+        Command::Writer { seed, kind, dir } => {
+            writer::run(&dir, seed, kind);
+            ExitCode::SUCCESS
+        }
+        Command::All(choice) => run(&[Layer::Fuse(choice)]),
+        Command::One(layer) => run(&[layer]),
+    }
+}
+
+fn run(layers: &[Layer]) -> ExitCode {
+    let means = match Means::find() {
+        Ok(means) => means,
+        Err(why) => return means::skip("all layers", &why),
+    };
+    let mut all = Vec::new();
+    let mut status = ExitCode::SUCCESS;
+    for layer in layers {
+        let (name, missing) = match layer {
+            Layer::Fuse(_) => ("fuse", means.missing_for_fuse()),
+        };
+        match missing {
+            Some(why) => status = means::skip(name, &why),
+            None => run_layer(*layer, means.work(), &mut all),
+        }
+    }
+    if totals::table(&all) { status } else { ExitCode::FAILURE }
+}
+
+fn run_layer(layer: Layer, work: &Path, all: &mut Vec<Totals>) {
+    match layer {
+        Layer::Fuse(choice) => {
+            for kind in choice.strategy.kinds() {
+                all.push(fuse::run(work, *kind, choice.cycles.unwrap_or(220), choice.seed));
+            }
+            all.push(fuse::run(work, Kind::NoSync, choice.cycles.unwrap_or(10).min(10), choice.seed));
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! What the layers need of the machine, found out by doing.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use tempfile::TempDir;
+
+const NAMESPACE: &str = "WO_WAL_FAULTS_NAMESPACE";
+
+/// Says visibly that a layer is left out; a failure where `WO_WAL_NO_SKIP` is 1.
+pub(crate) fn skip(layer: &str, why: &str) -> ExitCode {
+    println!("SKIP {layer}: {why}");
+    if std::env::var_os("WO_WAL_NO_SKIP").is_some_and(|value| value == "1") {
+        println!("it may not be skipped");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+/// A mount namespace of this program's own, and a directory in memory in it. Mounts and loop devices go with the process.
+#[derive(Debug)]
+pub(crate) struct Means {
+    work: TempDir,
+}
+
+impl Means {
+    /// Moves this program into the namespace: it starts again there.
+    pub(crate) fn find() -> Result<Self, String> {
+        if std::env::var_os(NAMESPACE).is_none() {
+            succeeds("unshare", &["--mount", "true"])?;
+            let program = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
+            let mut again = Command::new("unshare");
+            again.arg("--mount").arg(program).args(std::env::args_os().skip(1)).env(NAMESPACE, "1");
+            return Err(format!("unshare: {}", again.exec()));
+        }
+        let work = tempfile::tempdir().map_err(|error| format!("a temporary directory: {error}"))?;
+        succeeds("mount", &["-t", "tmpfs", "-o", "size=4g", "tmpfs", text(work.path())?])?;
+        Ok(Means { work })
+    }
+
+    pub(crate) fn work(&self) -> &Path {
+        self.work.path()
+    }
+
+    pub(crate) fn missing_for_fuse(&self) -> Option<String> {
+        let device = std::fs::File::options().read(true).write(true).open("/dev/fuse");
+        device.err().map(|error| format!("/dev/fuse: {error}")).or_else(Self::missing_ring)
+    }
+
+    fn missing_ring() -> Option<String> {
+        crate::strategies::Kind::Uring.make().err().map(|error| format!("io_uring: {error}"))
+    }
+}
+
+impl Drop for Means {
+    fn drop(&mut self) {
+        let _ = rustix::mount::unmount(self.work.path(), rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+pub(crate) fn text(path: &Path) -> Result<&str, String> {
+    path.to_str().ok_or(format!("{}: not UTF-8", path.display()))
+}
+
+/// Runs a program that must succeed.
+pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> Result<(), String> {
+    let line = || format!("{program} {}", arguments.join(" "));
+    let output = Command::new(program).args(arguments).output();
+    let output = output.map_err(|error| format!("{}: {error}", line()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{}: {}", line(), String::from_utf8_lossy(&output.stderr).trim()))
+}
