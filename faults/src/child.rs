@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::crowd::Crowd;
 use crate::events::Event;
 use crate::strategies::Kind;
-use crate::support::crowd::Crowd;
 use crate::support::oracle::Verdict;
 
 /// How long a process may take to end by itself once its log has failed: far longer than any call takes.

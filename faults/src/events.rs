@@ -4,7 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::support::crowd::{Crowd, Origin};
+use crate::crowd::{Crowd, Origin};
 use crate::support::oracle::Verdict;
 
 /// One line. The session of an [`Origin`] is the process's own.

@@ -3,7 +3,9 @@
 //! Each cycle runs a writer process under one cut or fault, cuts, often cuts or fails the recovery too, then opens, asks
 //! the oracle, cuts right after, opens through the other strategy and asks again.
 
-mod names;
+#[path = "../../tests/support/sim/directory.rs"]
+#[allow(dead_code, reason = "shared with the simulated disk, which needs more of it")]
+mod directory;
 mod server;
 mod storage;
 
@@ -15,8 +17,8 @@ use server::{Mounted, lock};
 use storage::{Class, Fault, Plan, Storage};
 
 use crate::child::{History, Writers};
+use crate::crowd::Crowd;
 use crate::strategies::Kind;
-use crate::support::crowd::Crowd;
 use crate::support::oracle::Verdict;
 use crate::support::rng::Rng;
 use crate::totals::Totals;

@@ -1,9 +1,13 @@
 //! The heavy layers of the fault suite; `docs/testing.md` says what each can and cannot find.
 
 mod child;
+mod crowd;
 mod events;
 mod fuse;
+mod loops;
 mod means;
+mod recorder;
+mod shutdown;
 mod strategies;
 mod support;
 mod totals;
@@ -29,6 +33,10 @@ struct Arguments {
 enum Layer {
     /// A file system that forgets what was not synced.
     Fuse(Choice),
+    /// Real file systems that stop at once.
+    Shutdown(Choice),
+    /// A block device that remembers every write: cuts at any of them, and errors of the device.
+    Recorder(Choice),
 }
 
 #[derive(Subcommand)]
@@ -83,7 +91,7 @@ fn main() -> ExitCode {
             writer::run(&dir, seed, kind);
             ExitCode::SUCCESS
         }
-        Command::All(choice) => run(&[Layer::Fuse(choice)]),
+        Command::All(choice) => run(&[Layer::Fuse(choice), Layer::Shutdown(choice), Layer::Recorder(choice)]),
         Command::One(layer) => run(&[layer]),
     }
 }
@@ -98,6 +106,8 @@ fn run(layers: &[Layer]) -> ExitCode {
     for layer in layers {
         let (name, missing) = match layer {
             Layer::Fuse(_) => ("fuse", means.missing_for_fuse()),
+            Layer::Shutdown(_) => ("shutdown", means.missing_for_shutdown()),
+            Layer::Recorder(_) => ("recorder", means.missing_for_recorder()),
         };
         match missing {
             Some(why) => status = means::skip(name, &why),
@@ -107,13 +117,19 @@ fn run(layers: &[Layer]) -> ExitCode {
     if totals::table(&all) { status } else { ExitCode::FAILURE }
 }
 
+/// Cycles per strategy of the full set, and of the negative control.
+const FUSE_CYCLES: (u64, u64) = (220, 10);
+const SHUTDOWN_CYCLES: (u64, u64) = (80, 12);
+const RECORDER_CUTS: (u64, u64) = (80, 16);
+
 fn run_layer(layer: Layer, work: &Path, all: &mut Vec<Totals>) {
-    match layer {
-        Layer::Fuse(choice) => {
-            for kind in choice.strategy.kinds() {
-                all.push(fuse::run(work, *kind, choice.cycles.unwrap_or(220), choice.seed));
-            }
-            all.push(fuse::run(work, Kind::NoSync, choice.cycles.unwrap_or(10).min(10), choice.seed));
-        }
+    let (run, (cycles, control_cycles), choice): (fn(&Path, Kind, u64, u64) -> Totals, _, _) = match layer {
+        Layer::Fuse(choice) => (fuse::run, FUSE_CYCLES, choice),
+        Layer::Shutdown(choice) => (shutdown::run, SHUTDOWN_CYCLES, choice),
+        Layer::Recorder(choice) => (recorder::run, RECORDER_CUTS, choice),
+    };
+    for kind in choice.strategy.kinds() {
+        all.push(run(work, *kind, choice.cycles.unwrap_or(cycles), choice.seed));
     }
+    all.push(run(work, Kind::NoSync, control_cycles, choice.seed));
 }

@@ -6,6 +6,8 @@ use std::process::{Command, ExitCode};
 
 use tempfile::TempDir;
 
+use crate::loops::{FileSystem, LoopMount};
+
 const NAMESPACE: &str = "WO_WAL_FAULTS_NAMESPACE";
 
 /// Says visibly that a layer is left out; a failure where `WO_WAL_NO_SKIP` is 1.
@@ -46,6 +48,27 @@ impl Means {
     pub(crate) fn missing_for_fuse(&self) -> Option<String> {
         let device = std::fs::File::options().read(true).write(true).open("/dev/fuse");
         device.err().map(|error| format!("/dev/fuse: {error}")).or_else(Self::missing_ring)
+    }
+
+    pub(crate) fn missing_for_shutdown(&self) -> Option<String> {
+        let all = [FileSystem::Ext4, FileSystem::Xfs];
+        all.into_iter().find_map(|one| self.can_shut_down(one).err()).or_else(Self::missing_ring)
+    }
+
+    pub(crate) fn missing_for_recorder(&self) -> Option<String> {
+        let all = [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
+        self.missing_for_fuse().or_else(|| all.into_iter().find_map(|one| self.can_shut_down(one).err()))
+    }
+
+    /// Makes, mounts and, where that works, shuts down a file system.
+    fn can_shut_down(&self, file_system: FileSystem) -> Result<(), String> {
+        let image = file_system.make(self.work())?;
+        let mounted = LoopMount::new(&image, self.work())?;
+        if file_system.can_be_shut_down() {
+            mounted.shut_down()?;
+        }
+        mounted.unmount()?;
+        std::fs::remove_file(image).map_err(|error| format!("remove an image: {error}"))
     }
 
     fn missing_ring() -> Option<String> {

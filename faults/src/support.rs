@@ -1,8 +1,6 @@
 //! What this program shares with the library's tests: the oracle, its random numbers, the visible skip.
 #![allow(dead_code, unused_imports, unused_macros, reason = "shared with the tests, which use other parts")]
 
-#[path = "../../tests/support/crowd.rs"]
-pub(crate) mod crowd;
 #[path = "../../tests/support/oracle.rs"]
 pub(crate) mod oracle;
 #[path = "../../tests/support/rng.rs"]

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use wo_wal::{Error, Lsn, Recovery, Result, Wal};
 
+use crate::crowd::{Origin, batch, batch_records};
 use crate::events::Event;
 use crate::strategies::Kind;
-use crate::support::crowd::{Origin, batch, batch_records};
 use crate::support::rng::Rng;
 
 pub(crate) const SEGMENT_BYTES: u64 = 64 * 1024;

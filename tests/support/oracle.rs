@@ -10,8 +10,8 @@
 //! 8. Everybody gets an answer.
 //! 9. Every strategy gives the same answers.
 //!
-//! [`Oracle`] checks 1 to 5 whenever a log has been opened; 6 to 9 are for the tests that drive it. `Crowd`, in
-//! `crowd.rs`, does so for writers in another process.
+//! [`Oracle`] checks 1 to 5 whenever a log has been opened; 6 to 9 are for the tests that drive it. Where the
+//! writers are another process, the fault suite's `crowd.rs` does so with what is here.
 
 use std::collections::BTreeMap;
 

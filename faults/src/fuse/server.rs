@@ -390,8 +390,10 @@ impl Filesystem for Server {
         let Ok(storage) = self.reach() else { return reply.error(libc::EIO) };
         let dots = [(ino, FileType::Directory, "."), (ino, FileType::Directory, "..")];
         // In the order of inode numbers, which is nobody's order of names.
-        let mut files: Vec<_> =
-            storage.names.all().map(|(name, inode)| (*inode, FileType::RegularFile, name.as_str())).collect();
+        let names = storage.names.names();
+        let mut files: Vec<_> = names
+            .filter_map(|name| Some((storage.names.get(name)?, FileType::RegularFile, name.as_str())))
+            .collect();
         files.sort_unstable_by_key(|(inode, ..)| std::cmp::Reverse(*inode));
         let already = usize::try_from(offset).unwrap_or(usize::MAX);
         for (next, (inode, kind, name)) in (1..).zip(dots.into_iter().chain(files)).skip(already) {

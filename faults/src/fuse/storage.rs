@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::names::Names;
+use super::directory::Directory;
 use crate::support::rng::Rng;
 
 const SECTOR_BYTES: usize = 512;
@@ -63,7 +63,7 @@ struct Handle {
 pub(super) struct Storage {
     /// Goes up at each cut: requests of an earlier mount reach nothing.
     pub(super) generation: u64,
-    pub(super) names: Names,
+    pub(super) names: Directory,
     inodes: BTreeMap<u64, Inode>,
     handles: BTreeMap<u64, Handle>,
     last_number: u64,
@@ -76,7 +76,7 @@ impl Storage {
     pub(super) fn new(seed: u64) -> Self {
         Storage {
             generation: 0,
-            names: Names::default(),
+            names: Directory::default(),
             inodes: BTreeMap::new(),
             handles: BTreeMap::new(),
             last_number: ROOT,
@@ -183,7 +183,7 @@ impl Storage {
     /// The power goes: what was not synced is kept or lost by coin, sector by sector and name by name.
     pub(super) fn cut(&mut self) {
         let kept_percent = self.rng.pick(&[0, 10, 50, 90]);
-        self.names.cut(&mut self.rng, kept_percent);
+        self.names.cut_power(&mut self.rng, kept_percent);
         let named = self.names.inodes();
         self.inodes.retain(|number, _| named.contains(number));
         for inode in self.inodes.values_mut() {

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use wo_wal::{Recovery, Wal};
 
-use super::oracle::{Served, Verdict, serves, signature, signed_record};
-use super::rng::Rng;
+use crate::support::oracle::{Served, Verdict, serves, signature, signed_record};
+use crate::support::rng::Rng;
 
 /// Sizes of records, in bytes, lie below this.
 pub(crate) const RECORD_BYTES_BELOW: u64 = 1500;
