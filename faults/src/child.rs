@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::crowd::Crowd;
 use crate::events::Event;
+use crate::failure::Trouble;
 use crate::strategies::Kind;
 use crate::support::oracle::Verdict;
 
@@ -34,15 +35,15 @@ impl Writers {
         session: u64,
         kind: Kind,
         clock: impl Fn() -> u64 + Send + 'static,
-    ) -> Result<Self, String> {
-        let program = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
+    ) -> Result<Self, Trouble> {
+        let program = std::env::current_exe().map_err(|error| Trouble(format!("this program: {error}")))?;
         let mut process = Command::new(program)
             .args(["writer", "--seed", &session.to_string(), "--kind", kind.name()])
             .arg(dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("a writer process: {error}"))?;
+            .map_err(|error| Trouble(format!("a writer process: {error}")))?;
         let heard: Arc<Mutex<Vec<Heard>>> = Arc::default();
         let mut listener = None;
         if let (Some(output), Some(input)) = (process.stdout.take(), process.stdin.take()) {

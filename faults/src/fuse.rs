@@ -18,8 +18,8 @@ use storage::{Class, Fault, Plan, Storage};
 
 use crate::child::{History, Writers};
 use crate::crowd::Crowd;
+use crate::failure::{Outcome, Trouble};
 use crate::strategies::Kind;
-use crate::support::oracle::Verdict;
 use crate::support::rng::Rng;
 use crate::totals::Totals;
 use crate::writer::open;
@@ -63,7 +63,7 @@ impl<'a> Log<'a> {
         Log { work, kind, storage, crowd: Crowd::default(), what: String::new() }
     }
 
-    fn cycle(&mut self, seed: u64, totals: &mut Totals) -> Verdict {
+    fn cycle(&mut self, seed: u64, totals: &mut Totals) -> Outcome {
         let mut rng = Rng::new(seed);
         let plan = writers_plan(&mut rng);
         self.what = format!("{plan:?}");
@@ -87,7 +87,7 @@ impl<'a> Log<'a> {
         Ok(())
     }
 
-    fn mount(&self, direct_io: bool) -> Result<Mounted, String> {
+    fn mount(&self, direct_io: bool) -> Result<Mounted, Trouble> {
         Mounted::new(&self.storage, self.work, direct_io)
     }
 
@@ -99,7 +99,7 @@ impl<'a> Log<'a> {
 
     /// A writer process, until the plan's fault has failed its log or its time is up. The acks it has sent all count:
     /// the file system is dead to it from the cut on.
-    fn write(&self, seed: u64, plan: Option<Plan>, rng: &mut Rng) -> Result<History, String> {
+    fn write(&self, seed: u64, plan: Option<Plan>, rng: &mut Rng) -> Outcome<History> {
         let mounted = self.mount(rng.percent(25))?;
         lock(&self.storage).plan(plan);
         let writers = Writers::start(mounted.path(), seed, self.kind, || 0)?;
@@ -107,12 +107,12 @@ impl<'a> Log<'a> {
         let is_cut = plan.is_some_and(|plan| plan.fault == Fault::Cut);
         let storage = &self.storage;
         writers.wait_until(time, |writers| writers.has_failed() || (is_cut && lock(storage).plan_is_done()));
-        if writers.has_failed() { writers.end() } else { Ok(writers.kill()) }
+        if writers.has_failed() { Ok(writers.end()?) } else { Ok(writers.kill()) }
     }
 
     /// Opens the log, asks the oracle, and leaves it to its fate; it is cut before it can close unless the caller lets
     /// it. Under a plan an open may fail.
-    fn recover(&mut self, kind: Kind, plan: Option<Plan>, direct_io: bool) -> Verdict {
+    fn recover(&mut self, kind: Kind, plan: Option<Plan>, direct_io: bool) -> Outcome {
         let mounted = self.mount(direct_io)?;
         lock(&self.storage).plan(plan);
         let opened = open(mounted.path(), kind);
@@ -132,7 +132,7 @@ impl<'a> Log<'a> {
                 Ok(())
             }
             Err(_) if plan.is_some() && lock(&self.storage).plan_is_done() => Ok(()),
-            Err(why) => Err(why),
+            Err(why) => Err(why.into()),
         }
     }
 }

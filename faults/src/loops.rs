@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::failure::Trouble;
 use crate::means::{succeeds, text};
 
 /// How long a killed process's last files may keep a mount.
@@ -43,15 +44,15 @@ impl FileSystem {
     }
 
     /// A new file system in a new image file.
-    pub(crate) fn make(self, work: &Path) -> Result<PathBuf, String> {
+    pub(crate) fn make(self, work: &Path) -> Result<PathBuf, Trouble> {
         let (_, image) = tempfile::Builder::new()
             .prefix("image")
             .tempfile_in(work)
             .and_then(|file| file.keep().map_err(Into::into))
-            .map_err(|error| format!("an image file: {error}"))?;
+            .map_err(|error| Trouble(format!("an image file: {error}")))?;
         let file = File::options().write(true).open(&image);
         file.and_then(|file| file.set_len(self.image_bytes()))
-            .map_err(|error| format!("an image: {error}"))?;
+            .map_err(|error| Trouble(format!("an image: {error}")))?;
         succeeds(&format!("mkfs.{}", self.name()), &["-q", text(&image)?])?;
         Ok(image)
     }
@@ -65,8 +66,8 @@ pub(crate) struct LoopMount {
 }
 
 impl LoopMount {
-    pub(crate) fn new(image: &Path, work: &Path) -> Result<Self, String> {
-        let dir = tempfile::tempdir_in(work).map_err(|error| format!("a directory: {error}"))?;
+    pub(crate) fn new(image: &Path, work: &Path) -> Result<Self, Trouble> {
+        let dir = tempfile::tempdir_in(work).map_err(|error| Trouble(format!("a directory: {error}")))?;
         succeeds("mount", &["-o", "loop", text(image)?, text(dir.path())?])?;
         Ok(LoopMount { dir, is_mounted: true })
     }
@@ -77,17 +78,18 @@ impl LoopMount {
     }
 
     /// Stops the file system at once: what it has not sent to its device never gets there.
-    pub(crate) fn shut_down(&self) -> Result<(), String> {
-        let directory = File::open(self.dir.path()).map_err(|error| format!("open to shut down: {error}"))?;
-        shut_down(&directory).map_err(|error| format!("shut down: {error}"))
+    pub(crate) fn shut_down(&self) -> Result<(), Trouble> {
+        let directory =
+            File::open(self.dir.path()).map_err(|error| Trouble(format!("open to shut down: {error}")))?;
+        shut_down(&directory).map_err(|error| Trouble(format!("shut down: {error}")))
     }
 
     /// Unmounts, once whoever was killed there is gone: two mounts of one image at once would damage it.
-    pub(crate) fn unmount(mut self) -> Result<(), String> {
+    pub(crate) fn unmount(mut self) -> Result<(), Trouble> {
         self.try_unmount()
     }
 
-    fn try_unmount(&mut self) -> Result<(), String> {
+    fn try_unmount(&mut self) -> Result<(), Trouble> {
         let start = Instant::now();
         loop {
             match rustix::mount::unmount(self.dir.path(), rustix::mount::UnmountFlags::empty()) {
@@ -95,7 +97,7 @@ impl LoopMount {
                     self.is_mounted = false;
                     return Ok(());
                 }
-                Err(errno) if start.elapsed() > PATIENCE => return Err(format!("unmount: {errno}")),
+                Err(errno) if start.elapsed() > PATIENCE => return Err(Trouble(format!("unmount: {errno}"))),
                 Err(_) => std::thread::sleep(Duration::from_millis(2)),
             }
         }

@@ -3,6 +3,7 @@
 mod child;
 mod crowd;
 mod events;
+mod failure;
 mod fuse;
 mod loops;
 mod means;
@@ -18,6 +19,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
+use crate::failure::Trouble;
 use crate::means::Means;
 use crate::strategies::Kind;
 use crate::totals::Totals;
@@ -99,7 +101,7 @@ fn main() -> ExitCode {
 fn run(layers: &[Layer]) -> ExitCode {
     let means = match Means::find() {
         Ok(means) => means,
-        Err(why) => return means::skip("all layers", &why),
+        Err(Trouble(why)) => return means::skip("all layers", &why),
     };
     let mut all = Vec::new();
     let mut status = ExitCode::SUCCESS;

@@ -6,6 +6,7 @@ use std::process::{Command, ExitCode};
 
 use tempfile::TempDir;
 
+use crate::failure::Trouble;
 use crate::loops::{FileSystem, LoopMount};
 
 const NAMESPACE: &str = "WO_WAL_FAULTS_NAMESPACE";
@@ -28,15 +29,16 @@ pub(crate) struct Means {
 
 impl Means {
     /// Moves this program into the namespace: it starts again there.
-    pub(crate) fn find() -> Result<Self, String> {
+    pub(crate) fn find() -> Result<Self, Trouble> {
         if std::env::var_os(NAMESPACE).is_none() {
             succeeds("unshare", &["--mount", "true"])?;
-            let program = std::env::current_exe().map_err(|error| format!("this program: {error}"))?;
+            let program =
+                std::env::current_exe().map_err(|error| Trouble(format!("this program: {error}")))?;
             let mut again = Command::new("unshare");
             again.arg("--mount").arg(program).args(std::env::args_os().skip(1)).env(NAMESPACE, "1");
-            return Err(format!("unshare: {}", again.exec()));
+            return Err(Trouble(format!("unshare: {}", again.exec())));
         }
-        let work = tempfile::tempdir().map_err(|error| format!("a temporary directory: {error}"))?;
+        let work = tempfile::tempdir().map_err(|error| Trouble(format!("a temporary directory: {error}")))?;
         succeeds("mount", &["-t", "tmpfs", "-o", "size=4g", "tmpfs", text(work.path())?])?;
         Ok(Means { work })
     }
@@ -52,23 +54,26 @@ impl Means {
 
     pub(crate) fn missing_for_shutdown(&self) -> Option<String> {
         let all = [FileSystem::Ext4, FileSystem::Xfs];
-        all.into_iter().find_map(|one| self.can_shut_down(one).err()).or_else(Self::missing_ring)
+        all.into_iter()
+            .find_map(|one| self.can_shut_down(one).err().map(|Trouble(why)| why))
+            .or_else(Self::missing_ring)
     }
 
     pub(crate) fn missing_for_recorder(&self) -> Option<String> {
         let all = [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
-        self.missing_for_fuse().or_else(|| all.into_iter().find_map(|one| self.can_shut_down(one).err()))
+        self.missing_for_fuse()
+            .or_else(|| all.into_iter().find_map(|one| self.can_shut_down(one).err().map(|Trouble(why)| why)))
     }
 
     /// Makes, mounts and, where that works, shuts down a file system.
-    fn can_shut_down(&self, file_system: FileSystem) -> Result<(), String> {
+    fn can_shut_down(&self, file_system: FileSystem) -> Result<(), Trouble> {
         let image = file_system.make(self.work())?;
         let mounted = LoopMount::new(&image, self.work())?;
         if file_system.can_be_shut_down() {
             mounted.shut_down()?;
         }
         mounted.unmount()?;
-        std::fs::remove_file(image).map_err(|error| format!("remove an image: {error}"))
+        std::fs::remove_file(image).map_err(|error| Trouble(format!("remove an image: {error}")))
     }
 
     fn missing_ring() -> Option<String> {
@@ -82,17 +87,17 @@ impl Drop for Means {
     }
 }
 
-pub(crate) fn text(path: &Path) -> Result<&str, String> {
-    path.to_str().ok_or(format!("{}: not UTF-8", path.display()))
+pub(crate) fn text(path: &Path) -> Result<&str, Trouble> {
+    path.to_str().ok_or_else(|| Trouble(format!("{}: not UTF-8", path.display())))
 }
 
 /// Runs a program that must succeed.
-pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> Result<(), String> {
+pub(crate) fn succeeds(program: &str, arguments: &[&str]) -> Result<(), Trouble> {
     let line = || format!("{program} {}", arguments.join(" "));
     let output = Command::new(program).args(arguments).output();
-    let output = output.map_err(|error| format!("{}: {error}", line()))?;
+    let output = output.map_err(|error| Trouble(format!("{}: {error}", line())))?;
     if output.status.success() {
         return Ok(());
     }
-    Err(format!("{}: {}", line(), String::from_utf8_lossy(&output.stderr).trim()))
+    Err(Trouble(format!("{}: {}", line(), String::from_utf8_lossy(&output.stderr).trim())))
 }

@@ -15,9 +15,9 @@ use tape::{Entry, Image, Player, Unflushed};
 
 use crate::child::{History, Writers};
 use crate::crowd::Crowd;
+use crate::failure::{Failure, Outcome, Trouble};
 use crate::loops::{FileSystem, LoopMount};
 use crate::strategies::Kind;
-use crate::support::oracle::Verdict;
 use crate::support::rng::Rng;
 use crate::totals::Totals;
 use crate::writer::open;
@@ -56,10 +56,10 @@ fn record(
     kind: Kind,
     file_system: FileSystem,
     seed: u64,
-    end: impl FnOnce(&Recorder, Writers) -> Result<History, String>,
-) -> Result<(Image, Recorder, History), String> {
+    end: impl FnOnce(&Recorder, Writers) -> Outcome<History>,
+) -> Outcome<(Image, Recorder, History)> {
     let made = file_system.make(work)?;
-    let before = Image::load(&made).map_err(|error| format!("read an image: {error}"))?;
+    let before = Image::load(&made).map_err(|error| Trouble(format!("read an image: {error}")))?;
     let _ = std::fs::remove_file(made);
     let recorder = Recorder::new(before.clone(), work)?;
     let mounted = LoopMount::new(&recorder.file(), work)?;
@@ -76,7 +76,7 @@ fn cut_recording(
     cuts: u64,
     seed: u64,
     totals: &mut Totals,
-) -> Verdict {
+) -> Outcome {
     let (before, recorder, history) = record(work, kind, file_system, seed, |_, writers| {
         writers.wait_until(RECORDED_TIME, Writers::has_failed);
         Ok(writers.kill())
@@ -95,6 +95,7 @@ fn cut_recording(
         let mut crowd = Crowd::default();
         let verdict = history
             .tell_until(&mut crowd, position as u64)
+            .map_err(Failure::from)
             .and_then(|()| check(work, kind, file_system, &image, &mut crowd));
         totals.cuts += 1;
         totals.cycle(
@@ -107,14 +108,15 @@ fn cut_recording(
 }
 
 /// Opens what a cut has left and asks the oracle; then again after another cut.
-fn check(work: &Path, kind: Kind, file_system: FileSystem, image: &Image, crowd: &mut Crowd) -> Verdict {
+fn check(work: &Path, kind: Kind, file_system: FileSystem, image: &Image, crowd: &mut Crowd) -> Outcome {
     let file = ImageFile(work.join("cut.image"));
-    image.store(&file.0).map_err(|error| format!("write an image: {error}"))?;
+    image.store(&file.0).map_err(|error| Trouble(format!("write an image: {error}")))?;
     for (kind, cut) in [(kind, file_system.can_be_shut_down()), (kind.other(), false)] {
-        let mounted = LoopMount::new(&file.0, work).map_err(|why| format!("does not mount: {why}"))?;
-        let verdict = open(&mounted.log(), kind).and_then(|(wal, recovery)| {
+        let mounted =
+            LoopMount::new(&file.0, work).map_err(|Trouble(why)| format!("does not mount: {why}"))?;
+        let verdict = open(&mounted.log(), kind).map_err(Failure::from).and_then(|(wal, recovery)| {
             crowd.opened(&wal, &recovery)?;
-            if cut { mounted.shut_down() } else { Ok(()) }
+            if cut { Ok(mounted.shut_down()?) } else { Ok(()) }
         });
         mounted.unmount()?;
         verdict?;
@@ -139,20 +141,20 @@ fn fail_device(
     errno: i32,
     seed: u64,
     totals: &mut Totals,
-) -> Verdict {
+) -> Outcome {
     let (_, recorder, history) = record(work, kind, file_system, seed, |recorder, writers| {
         writers.wait_until(Duration::from_millis(300), Writers::has_failed);
         recorder.device().fail_group = Some(errno);
         writers.wait_until(PATIENCE, Writers::has_failed);
         if !writers.has_failed() {
-            return Err("the device failed, the log did not".to_owned());
+            return Err(Failure::Promise("the device failed, the log did not".to_owned()));
         }
-        writers.end()
+        Ok(writers.end()?)
     })?;
     totals.heard(&history);
     totals.failed_logs += 1;
     if !history.ended() {
-        return Err(format!("the writers did not end as they should: {:?}", history.failures()));
+        return Err(format!("the writers did not end as they should: {:?}", history.failures()).into());
     }
     let mut crowd = Crowd::default();
     history.tell(&mut crowd, |_, _| true)?;

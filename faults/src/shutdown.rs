@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use crate::child::Writers;
 use crate::crowd::Crowd;
+use crate::failure::{Failure, Outcome, Trouble};
 use crate::loops::{FileSystem, LoopMount};
 use crate::strategies::Kind;
-use crate::support::oracle::Verdict;
 use crate::support::rng::Rng;
 use crate::totals::Totals;
 use crate::writer::open;
@@ -29,7 +29,7 @@ pub(crate) fn run(work: &Path, kind: Kind, cycles: u64, seed: u64) -> Totals {
             log = None;
         }
         let made = log.take().map_or_else(|| Log::new(work, kind, file_system), Ok);
-        let verdict = made.and_then(|mut made| {
+        let verdict = made.map_err(Failure::from).and_then(|mut made| {
             made.cycle(cycle_seed, &mut totals)?;
             log = Some(made);
             Ok(())
@@ -54,11 +54,11 @@ impl Drop for Log<'_> {
 }
 
 impl<'a> Log<'a> {
-    fn new(work: &'a Path, kind: Kind, file_system: FileSystem) -> Result<Self, String> {
+    fn new(work: &'a Path, kind: Kind, file_system: FileSystem) -> Result<Self, Trouble> {
         Ok(Log { work, kind, image: file_system.make(work)?, crowd: Crowd::default() })
     }
 
-    fn cycle(&mut self, seed: u64, totals: &mut Totals) -> Verdict {
+    fn cycle(&mut self, seed: u64, totals: &mut Totals) -> Outcome {
         let mut rng = Rng::new(seed);
         self.write(seed, &mut rng, totals)?;
         if rng.percent(60) {
@@ -68,7 +68,7 @@ impl<'a> Log<'a> {
         self.recover(self.kind.other(), rng.percent(50), totals)
     }
 
-    fn write(&mut self, seed: u64, rng: &mut Rng, totals: &mut Totals) -> Verdict {
+    fn write(&mut self, seed: u64, rng: &mut Rng, totals: &mut Totals) -> Outcome {
         let mounted = LoopMount::new(&self.image, self.work)?;
         let writers = Writers::start(&mounted.log(), seed, self.kind, || 0)?;
         let time = Duration::from_micros(10_000 + rng.below(120_000));
@@ -81,11 +81,11 @@ impl<'a> Log<'a> {
         let history = writers.kill();
         totals.heard(&history);
         mounted.unmount()?;
-        history.tell(&mut self.crowd, |number, _| number < heard_before)
+        Ok(history.tell(&mut self.crowd, |number, _| number < heard_before)?)
     }
 
     /// An open that the file system stops under, at any moment of it.
-    fn cut_recovery(&mut self, rng: &mut Rng, totals: &mut Totals) -> Verdict {
+    fn cut_recovery(&mut self, rng: &mut Rng, totals: &mut Totals) -> Outcome {
         let mounted = LoopMount::new(&self.image, self.work)?;
         let (kind, path) = (self.kind, mounted.log());
         let is_cut = AtomicBool::new(false);
@@ -108,14 +108,14 @@ impl<'a> Log<'a> {
         let opened = opened.map(|(_wal, recovery)| recovery.last.get());
         match opened {
             Ok(last_lsn) if in_time => self.crowd.vouched(last_lsn)?,
-            Err(why) if in_time => return Err(why),
+            Err(why) if in_time => return Err(why.into()),
             _ => {}
         }
-        mounted.unmount()
+        Ok(mounted.unmount()?)
     }
 
     /// Opens the log and asks the oracle; cuts right after, or lets it close.
-    fn recover(&mut self, kind: Kind, cut: bool, totals: &mut Totals) -> Verdict {
+    fn recover(&mut self, kind: Kind, cut: bool, totals: &mut Totals) -> Outcome {
         let mounted = LoopMount::new(&self.image, self.work)?;
         let (wal, recovery) = open(&mounted.log(), kind)?;
         let verdict = self.crowd.opened(&wal, &recovery);
@@ -125,6 +125,6 @@ impl<'a> Log<'a> {
         }
         drop(wal);
         mounted.unmount()?;
-        verdict
+        Ok(verdict?)
     }
 }

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use crate::child::History;
+use crate::failure::{Failure, Outcome};
 use crate::strategies::Kind;
-use crate::support::oracle::Verdict;
 
 /// The count of one layer with one strategy.
 #[derive(Debug)]
@@ -17,7 +17,9 @@ pub(crate) struct Totals {
     pub(crate) cuts: u64,
     /// Faults that are no cuts and that failed the log.
     pub(crate) failed_logs: u64,
-    pub(crate) losses: u64,
+    losses: u64,
+    /// Cycles in which the machine did not do what the layer needs.
+    troubles: u64,
     start: Instant,
     time: Duration,
 }
@@ -34,6 +36,7 @@ impl Totals {
             cuts: 0,
             failed_logs: 0,
             losses: 0,
+            troubles: 0,
             start,
             time: Duration::ZERO,
         }
@@ -43,24 +46,23 @@ impl Totals {
         self.acks += history.acks();
     }
 
-    /// Notes a cycle's end. Broken promises are said at once, with what it takes to see them again; those of a negative
+    /// Notes a cycle's end. What went wrong is said at once, with what it takes to see it again; the losses of a negative
     /// control are what it is for.
-    pub(crate) fn cycle(&mut self, what: &str, cycle_seed: u64, verdict: &Verdict) {
+    pub(crate) fn cycle(&mut self, what: &str, cycle_seed: u64, outcome: &Outcome) {
         self.cycles += 1;
-        if let Err(why) = verdict {
-            self.losses += 1;
-            if !self.kind.is_control() {
-                println!(
-                    "LOSS {} {} {what}: {why}\n  again: {} --strategy {} --seed {} (cycle {}, seed {cycle_seed})",
-                    self.layer,
-                    self.kind.name(),
-                    self.layer,
-                    self.kind.name(),
-                    self.seed,
-                    self.cycles - 1,
-                );
-            }
+        let (word, why) = match outcome {
+            Ok(()) => return,
+            Err(Failure::Promise(why)) => ("LOSS", why),
+            Err(Failure::Trouble(why)) => ("TROUBLE", why),
+        };
+        let is_loss = word == "LOSS";
+        *if is_loss { &mut self.losses } else { &mut self.troubles } += 1;
+        if is_loss && self.kind.is_control() {
+            return;
         }
+        let (layer, kind, seed, cycle) = (self.layer, self.kind.name(), self.seed, self.cycles - 1);
+        println!("{word} {layer} {kind}, cycle {cycle} (seed {cycle_seed}), {what}: {why}");
+        println!("  again: {layer} --strategy {kind} --seed {seed}");
     }
 
     /// Ends the count and says it in one line.
@@ -88,7 +90,7 @@ impl Totals {
 
     /// Nothing lost by a strategy that syncs, something lost by one that does not.
     pub(crate) fn is_as_it_should_be(&self) -> bool {
-        self.cycles > 0 && (self.losses > 0) == self.kind.is_control()
+        self.cycles > 0 && self.troubles == 0 && (self.losses > 0) == self.kind.is_control()
     }
 }
 

@@ -15,6 +15,8 @@ use fuser::{
 
 use tempfile::TempDir;
 
+use crate::failure::Trouble;
+
 use super::storage::{Class, Fault, ROOT, Storage};
 
 const FOPEN_DIRECT_IO: u32 = 1;
@@ -34,13 +36,13 @@ pub(super) struct Mounted {
 }
 
 impl Mounted {
-    pub(super) fn new(storage: &Arc<Mutex<Storage>>, work: &Path, direct_io: bool) -> Result<Self, String> {
-        let dir = tempfile::tempdir_in(work).map_err(|error| format!("a directory: {error}"))?;
+    pub(super) fn new(storage: &Arc<Mutex<Storage>>, work: &Path, direct_io: bool) -> Result<Self, Trouble> {
+        let dir = tempfile::tempdir_in(work).map_err(|error| Trouble(format!("a directory: {error}")))?;
         let generation = lock(storage).generation;
         let server = Server { storage: storage.clone(), generation, direct_io };
         let options = [MountOption::FSName("wo-wal-faults".to_owned())];
-        let session =
-            spawn_mount2(server, dir.path(), &options).map_err(|error| format!("mount FUSE: {error}"))?;
+        let session = spawn_mount2(server, dir.path(), &options)
+            .map_err(|error| Trouble(format!("mount FUSE: {error}")))?;
         Ok(Mounted { dir, _session: session })
     }
 

@@ -11,6 +11,8 @@ use fuser::{
 };
 use tempfile::TempDir;
 
+use crate::failure::Trouble;
+
 use super::tape::{Entry, Image};
 
 const ROOT: u64 = 1;
@@ -41,12 +43,12 @@ fn lock(device: &Mutex<Device>) -> MutexGuard<'_, Device> {
 }
 
 impl Recorder {
-    pub(super) fn new(image: Image, work: &Path) -> Result<Self, String> {
-        let dir = tempfile::tempdir_in(work).map_err(|error| format!("a directory: {error}"))?;
+    pub(super) fn new(image: Image, work: &Path) -> Result<Self, Trouble> {
+        let dir = tempfile::tempdir_in(work).map_err(|error| Trouble(format!("a directory: {error}")))?;
         let device = Arc::new(Mutex::new(Device { image, ..Device::default() }));
         let options = [MountOption::FSName("wo-wal-recorder".to_owned())];
         let session = spawn_mount2(Server { device: device.clone() }, dir.path(), &options);
-        let session = session.map_err(|error| format!("mount FUSE: {error}"))?;
+        let session = session.map_err(|error| Trouble(format!("mount FUSE: {error}")))?;
         Ok(Recorder { device, dir, _session: session })
     }
 
