@@ -74,7 +74,7 @@ impl<'a> Log<'a> {
         self.cut();
         if !self.kind.is_control() && rng.percent(60) {
             let plan = recovery_plan(&mut rng);
-            self.what += &format!(", in recovery {plan:?}");
+            self.what = format!("{}, in recovery {plan:?}", self.what);
             self.recover(self.kind, Some(plan), rng.percent(30))?;
             self.cut();
         }

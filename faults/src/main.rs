@@ -107,7 +107,7 @@ fn run(layers: &[Layer]) -> ExitCode {
     let mut status = ExitCode::SUCCESS;
     for layer in layers {
         let (name, missing) = match layer {
-            Layer::Fuse(_) => ("fuse", means.missing_for_fuse()),
+            Layer::Fuse(_) => ("fuse", Means::missing_for_fuse()),
             Layer::Shutdown(_) => ("shutdown", means.missing_for_shutdown()),
             Layer::Recorder(_) => ("recorder", means.missing_for_recorder()),
         };
@@ -119,13 +119,16 @@ fn run(layers: &[Layer]) -> ExitCode {
     if totals::table(&all) { status } else { ExitCode::FAILURE }
 }
 
+/// Runs a layer: where, with which strategy, how many cycles, from which seed.
+type Run = fn(&Path, Kind, u64, u64) -> Totals;
+
 /// Cycles per strategy of the full set, and of the negative control.
 const FUSE_CYCLES: (u64, u64) = (220, 10);
 const SHUTDOWN_CYCLES: (u64, u64) = (80, 12);
 const RECORDER_CUTS: (u64, u64) = (80, 16);
 
 fn run_layer(layer: Layer, work: &Path, all: &mut Vec<Totals>) {
-    let (run, (cycles, control_cycles), choice): (fn(&Path, Kind, u64, u64) -> Totals, _, _) = match layer {
+    let (run, (cycles, control_cycles), choice): (Run, _, _) = match layer {
         Layer::Fuse(choice) => (fuse::run, FUSE_CYCLES, choice),
         Layer::Shutdown(choice) => (shutdown::run, SHUTDOWN_CYCLES, choice),
         Layer::Recorder(choice) => (recorder::run, RECORDER_CUTS, choice),

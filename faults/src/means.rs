@@ -47,7 +47,7 @@ impl Means {
         self.work.path()
     }
 
-    pub(crate) fn missing_for_fuse(&self) -> Option<String> {
+    pub(crate) fn missing_for_fuse() -> Option<String> {
         let device = std::fs::File::options().read(true).write(true).open("/dev/fuse");
         device.err().map(|error| format!("/dev/fuse: {error}")).or_else(Self::missing_ring)
     }
@@ -61,7 +61,7 @@ impl Means {
 
     pub(crate) fn missing_for_recorder(&self) -> Option<String> {
         let all = [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
-        self.missing_for_fuse()
+        Self::missing_for_fuse()
             .or_else(|| all.into_iter().find_map(|one| self.can_shut_down(one).err().map(|Trouble(why)| why)))
     }
 
