@@ -132,7 +132,7 @@ impl<'a> Log<'a> {
                 Ok(())
             }
             Err(_) if plan.is_some() && lock(&self.storage).plan_is_done() => Ok(()),
-            Err(why) => Err(why.into()),
+            Err(failure) => Err(failure),
         }
     }
 }

@@ -114,7 +114,7 @@ fn check(work: &Path, kind: Kind, file_system: FileSystem, image: &Image, crowd:
     for (kind, cut) in [(kind, file_system.can_be_shut_down()), (kind.other(), false)] {
         let mounted =
             LoopMount::new(&file.0, work).map_err(|Trouble(why)| format!("does not mount: {why}"))?;
-        let verdict = open(&mounted.log(), kind).map_err(Failure::from).and_then(|(wal, recovery)| {
+        let verdict = open(&mounted.log(), kind).and_then(|(wal, recovery)| {
             crowd.opened(&wal, &recovery)?;
             if cut { Ok(mounted.shut_down()?) } else { Ok(()) }
         });

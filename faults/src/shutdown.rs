@@ -108,7 +108,7 @@ impl<'a> Log<'a> {
         let opened = opened.map(|(_wal, recovery)| recovery.last.get());
         match opened {
             Ok(last_lsn) if in_time => self.crowd.vouched(last_lsn)?,
-            Err(why) if in_time => return Err(why.into()),
+            Err(failure) if in_time => return Err(failure),
             _ => {}
         }
         Ok(mounted.unmount()?)

@@ -9,6 +9,7 @@ use wo_wal::{Error, Lsn, Recovery, Result, Wal};
 
 use crate::crowd::{Origin, batch, batch_records};
 use crate::events::Event;
+use crate::failure::{Failure, Outcome, Trouble};
 use crate::strategies::Kind;
 use crate::support::rng::Rng;
 
@@ -18,10 +19,10 @@ const WRITERS: u16 = 8;
 const ATTEMPTS_AFTER_FAILURE: u32 = 3;
 
 /// Opens a log as all parts of this program do.
-pub(crate) fn open(dir: &Path, kind: Kind) -> Result<(Wal, Recovery), String> {
-    let strategy = kind.make().map_err(|error| format!("strategy {}: {error}", kind.name()))?;
+pub(crate) fn open(dir: &Path, kind: Kind) -> Outcome<(Wal, Recovery)> {
+    let strategy = kind.make().map_err(|error| Trouble(format!("strategy {}: {error}", kind.name())))?;
     let options = Wal::options().segment_bytes(SEGMENT_BYTES).recycle_segments(2).strategy(strategy);
-    options.open(dir).map_err(|error| format!("open: {error}"))
+    Ok(options.open(dir).map_err(|error| format!("open: {error}"))?)
 }
 
 /// Writes until the log fails; a kill usually comes first.
@@ -32,7 +33,7 @@ pub(crate) fn run(dir: &Path, seed: u64, kind: Kind) {
             say(&Event::Opened { last_lsn: recovery.last.get() });
             wal
         }
-        Err(why) => return say(&Event::Failed { why }),
+        Err(Failure::Promise(why) | Failure::Trouble(why)) => return say(&Event::Failed { why }),
     };
     let shared = Shared { wal, seed, acked: AtomicU64::new(0), failed: AtomicBool::new(false) };
     std::thread::scope(|scope| {
