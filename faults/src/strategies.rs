@@ -3,9 +3,12 @@
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use wo_wal::strategy::{Form, Fsync, Uring};
 use wo_wal::{Extent, SyncStrategy};
+
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// How a writer makes its groups durable, or does not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -37,6 +40,18 @@ impl Kind {
         match self {
             Kind::Fsync => Kind::Uring,
             Kind::Uring | Kind::NoSync | Kind::Unlinked => Kind::Fsync,
+        }
+    }
+
+    /// As [`make`](Self::make); asks again for a while. The switch that refuses rings is the machine's, and somebody else's
+    /// tests may be turning it.
+    pub(crate) fn make_patiently(self) -> io::Result<Arc<dyn SyncStrategy>> {
+        let start = Instant::now();
+        loop {
+            match self.make() {
+                Err(_) if start.elapsed() < PATIENCE => std::thread::sleep(Duration::from_millis(10)),
+                made => return made,
+            }
         }
     }
 

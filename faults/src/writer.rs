@@ -20,7 +20,8 @@ const ATTEMPTS_AFTER_FAILURE: u32 = 3;
 
 /// Opens a log as all parts of this program do.
 pub(crate) fn open(dir: &Path, kind: Kind) -> Outcome<(Wal, Recovery)> {
-    let strategy = kind.make().map_err(|error| Trouble(format!("strategy {}: {error}", kind.name())))?;
+    let strategy =
+        kind.make_patiently().map_err(|error| Trouble(format!("strategy {}: {error}", kind.name())))?;
     let options = Wal::options().segment_bytes(SEGMENT_BYTES).recycle_segments(2).strategy(strategy);
     Ok(options.open(dir).map_err(|error| format!("open: {error}"))?)
 }
