@@ -10,7 +10,8 @@
 //! 8. Everybody gets an answer.
 //! 9. Every strategy gives the same answers.
 //!
-//! [`Oracle`] checks 1 to 5 whenever a log has been opened; 6 to 9 are for the tests that drive it.
+//! [`Oracle`] checks 1 to 5 whenever a log has been opened; 6 to 9 are for the tests that drive it. Where the
+//! writers are another process, the fault suite's `crowd.rs` does so with what is here.
 
 use std::collections::BTreeMap;
 
@@ -69,7 +70,9 @@ impl Oracle {
 
     /// Checks a log that has just been opened. What it serves counts as acked from then on.
     pub(crate) fn opened(&mut self, wal: &Wal, recovery: &Recovery) -> Verdict {
-        let (served, last_ends_batch) = Self::serves(wal)?;
+        let served = serves(wal)?;
+        let last_ends_batch = served.records.values().next_back().is_none_or(|(_, ends_batch)| *ends_batch);
+        let served = served.payloads();
         let end = wal.durable_lsn().get();
         if recovery.last.get() != end || recovery.oldest != wal.oldest_lsn() {
             return Err(format!("open reported {recovery:?}, the log says {end}"));
@@ -95,24 +98,9 @@ impl Oracle {
         if durable < self.top_acked {
             return Err(format!("LSN {} was acked, but only {durable} is durable", self.top_acked));
         }
-        let (served, _) = Self::serves(wal)?;
+        let served = serves(wal)?.payloads();
         self.check_nothing_lost(&served, wal.oldest_lsn().get(), self.top_acked)?;
         self.check_nothing_invented(&served)
-    }
-
-    fn serves(wal: &Wal) -> std::result::Result<(BTreeMap<u64, Payload>, bool), String> {
-        let oldest = wal.oldest_lsn().get();
-        let replay = wal.replay(..).map_err(|error| format!("replay: {error}"))?;
-        let records = replay.collect::<Result<Vec<_>>>().map_err(|error| format!("in replay: {error}"))?;
-        let last_ends_batch = records.last().is_none_or(|record| record.ends_batch);
-        for (expected, record) in (oldest..).zip(&records) {
-            if record.lsn.get() != expected {
-                return Err(format!("LSN {} where {expected} was expected", record.lsn));
-            }
-        }
-        let served: BTreeMap<_, _> =
-            records.into_iter().map(|record| (record.lsn.get(), record.payload)).collect();
-        Ok((served, last_ends_batch))
     }
 
     fn check_nothing_lost(&self, served: &BTreeMap<u64, Payload>, oldest: u64, end: u64) -> Verdict {
@@ -142,6 +130,36 @@ impl Oracle {
             None => Ok(()),
         }
     }
+}
+
+/// What a log serves: by LSN, each record's bytes and whether it ends its batch.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) records: BTreeMap<u64, (Payload, bool)>,
+}
+
+impl Served {
+    pub(crate) fn last_lsn(&self) -> Option<u64> {
+        self.records.keys().next_back().copied()
+    }
+
+    fn payloads(self) -> BTreeMap<u64, Payload> {
+        self.records.into_iter().map(|(lsn, (payload, _))| (lsn, payload)).collect()
+    }
+}
+
+/// All of a log, which must have no hole.
+pub(crate) fn serves(wal: &Wal) -> std::result::Result<Served, String> {
+    let oldest = wal.oldest_lsn().get();
+    let replay = wal.replay(..).map_err(|error| format!("replay: {error}"))?;
+    let records = replay.collect::<Result<Vec<_>>>().map_err(|error| format!("in replay: {error}"))?;
+    for (expected, record) in (oldest..).zip(&records) {
+        if record.lsn.get() != expected {
+            return Err(format!("LSN {} where {expected} was expected", record.lsn));
+        }
+    }
+    let by_lsn = |record: wo_wal::Record| (record.lsn.get(), (record.payload, record.ends_batch));
+    Ok(Served { records: records.into_iter().map(by_lsn).collect() })
 }
 
 /// A record whose every byte follows from who wrote it and which of its records it is.

@@ -1,4 +1,4 @@
-//! The simulated directory: names as processes see them, names on disk, and the changes in between.
+//! A directory that forgets: names as processes see them, names on disk, and the changes in between.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -62,9 +62,10 @@ impl Directory {
         }
     }
 
-    pub(super) fn cut_power(&mut self, rng: &mut Rng) {
+    /// Lets each change that was not synced through with this chance.
+    pub(super) fn cut_power(&mut self, rng: &mut Rng, kept_percent: u64) {
         for change in std::mem::take(&mut self.pending) {
-            if rng.percent(50) {
+            if rng.percent(kept_percent) {
                 self.apply(change);
             }
         }

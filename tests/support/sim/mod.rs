@@ -185,7 +185,7 @@ impl Sim {
     pub(crate) fn power_cut(&self, seed: u64) {
         self.next_life(|state| {
             let mut rng = Rng::new(seed);
-            state.directory.cut_power(&mut rng);
+            state.directory.cut_power(&mut rng, 50);
             let directory = &state.directory;
             state.inodes.retain(|number, _| directory.reaches(*number));
             let mut inodes: BTreeMap<_, _> = state.inodes.iter_mut().collect();
