@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use super::{BarrierFiles, Segment, segment_name};
+use super::{BarrierFiles, Segment, segment_name, segment_number};
 use crate::disk::{Access, Disk};
 use crate::error::Error;
 use crate::frame::{BLOCK_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, memory_bytes};
 use crate::ids::Ids;
+use crate::planted::{Fault, planted};
 
 /// The smallest segment there may be, in bytes; also the size the spare is made with.
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
@@ -139,7 +140,9 @@ impl SegmentStore {
             store.spare_bytes = Some(store.length_of(SPARE)?);
         }
         store.clear_leftovers(names)?;
-        store.sync_directory()?;
+        if !planted(Fault::OpenWithoutDirectorySync) {
+            store.sync_directory()?;
+        }
         Ok(store)
     }
 
@@ -252,6 +255,7 @@ impl SegmentStore {
                 false
             }
         };
+        let unread = unread && !planted(Fault::RefillLast);
         if unread && self.spare_bytes.is_none() {
             self.rename(&name, SPARE)?;
             self.spare_bytes = Some(capacity_bytes);
@@ -272,7 +276,9 @@ impl SegmentStore {
             return Ok(Removed::Gone);
         }
         self.disk.unlink(&name).map_err(|source| self.last("remove", &name, source))?;
-        self.sync_directory().map_err(StoreFailure::Final)?;
+        if !removal_unsynced() {
+            self.sync_directory().map_err(StoreFailure::Final)?;
+        }
         Ok(Removed::Gone)
     }
 
@@ -300,6 +306,13 @@ impl SegmentStore {
 
     fn rename(&self, from: &str, to: &str) -> StoreResult<()> {
         self.disk.rename(from, to).map_err(|source| self.last("rename", from, source))?;
+        let unsynced = planted(Fault::NameNotSynced) && segment_number(to).is_some()
+            || planted(Fault::SpareNotSynced) && to == SPARE
+            || planted(Fault::EarlyReuse) && segment_number(from).is_some()
+            || removal_unsynced() && segment_number(from).is_some();
+        if unsynced {
+            return Ok(());
+        }
         self.sync_directory().map_err(StoreFailure::Final)
     }
 
@@ -362,7 +375,8 @@ impl SegmentStore {
         Ok(())
     }
 
-    fn sync_directory(&self) -> Result<(), Error> {
+    /// Makes the name changes so far stable. Every operation does that by itself.
+    pub(crate) fn sync_directory(&self) -> Result<(), Error> {
         self.disk.sync_directory().map_err(|source| self.error("sync directory", None, source))
     }
 
@@ -383,6 +397,10 @@ impl SegmentStore {
     fn last(&self, op: &'static str, name: &str, source: io::Error) -> StoreFailure {
         StoreFailure::Final(self.error(op, Some(name), source))
     }
+}
+
+fn removal_unsynced() -> bool {
+    planted(Fault::RemovalNotSynced) || planted(Fault::RemovalsShareSync)
 }
 
 /// Whether the name is one this store gives to files it is still working on. Foreign files are never touched.

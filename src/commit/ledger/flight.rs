@@ -7,6 +7,7 @@ use crate::Lsn;
 use crate::commit::Item;
 use crate::error::Error;
 use crate::frame::{GROUP_HEADER_BYTES, GroupFlags, GroupHeader, SEGMENT_HEADER_BYTES, records_crc};
+use crate::planted::{Fault, planted};
 
 impl Ledger {
     // ---- stage
@@ -202,7 +203,7 @@ impl Ledger {
 
     /// Sets the latch: the first failure stays the cause. What is staged is never written.
     pub(crate) fn fail(&mut self, cause: Error) {
-        if self.poison.is_some() {
+        if self.poison.is_some() || planted(Fault::FailureIgnored) {
             return;
         }
         self.poison =
