@@ -33,6 +33,8 @@ pub(crate) enum Fault {
     ChainNotChecked,
     /// The session id of a group is not compared.
     SessionNotChecked,
+    /// All sessions have the same id.
+    SessionsAlike,
     /// Open does not write zeros over the place of the next header.
     ZerosNotWritten,
     /// Open does not make the unproven tail durable again.
@@ -49,8 +51,6 @@ pub(crate) enum Fault {
     ParentNotSynced,
     /// A prepared segment is used before the directory sync of its name.
     NameNotSynced,
-    /// The spare counts as there before the directory sync of its name.
-    SpareNotSynced,
     /// A removed name is never synced.
     RemovalNotSynced,
     /// The names that one trim removes share a directory sync.

@@ -307,7 +307,6 @@ impl SegmentStore {
     fn rename(&self, from: &str, to: &str) -> StoreResult<()> {
         self.disk.rename(from, to).map_err(|source| self.last("rename", from, source))?;
         let unsynced = planted(Fault::NameNotSynced) && segment_number(to).is_some()
-            || planted(Fault::SpareNotSynced) && to == SPARE
             || planted(Fault::EarlyReuse) && segment_number(from).is_some()
             || removal_unsynced() && segment_number(from).is_some();
         if unsynced {

@@ -70,7 +70,7 @@ impl Wal {
             next_lsn: recovered.next_lsn,
             unvouched: recovered.unvouched,
             has_spare,
-            session_id: files.next_id()?,
+            session_id: if planted(Fault::SessionsAlike) { 0 } else { files.next_id()? },
         };
         let commit = Commit::new(CommitParts {
             strategy,
@@ -81,6 +81,9 @@ impl Wal {
             files,
             dir: disk.path().to_owned(),
         });
+        if !options.prepares_ahead {
+            commit.stop_preparing();
+        }
         log::info!(
             "write-ahead log in {}: LSN {} to {}; {}",
             disk.path().display(),
