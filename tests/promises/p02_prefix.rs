@@ -189,3 +189,39 @@ fn p02_the_next_segment_waits_for_the_seal() {
         assert!(wal.durable_lsn() >= lsn(2), "seed {seed}");
     }
 }
+
+/// A trim removes one name after the other, each for good before the next one goes: cut off anywhere, it leaves no gap in
+/// the numbers.
+#[test]
+fn p02_a_trim_that_is_cut_off_anywhere_leaves_no_gap() {
+    let mut call = 0;
+    while trim_is_cut_off_in(call) {
+        call += 1;
+    }
+    assert!(call > 5, "several removals make more calls than {call}");
+}
+
+/// False when no call was left to be cut off in.
+fn trim_is_cut_off_in(call: u64) -> bool {
+    let sim = Sim::new(call);
+    let env = Env::simulated(&sim, 1);
+    let wal = env.open_with(env.options().prepares_ahead(false)).unwrap().0;
+    for _ in 0..10 {
+        wal.append(&[b'A'; 25_000]).unwrap();
+    }
+    sim.crash_after(call);
+    let result = wal.trim(lsn(8));
+    let died = sim.fault_happened();
+    assert!(died || result.is_ok());
+    sim.crash();
+    drop(wal);
+    for seed in 0..12 {
+        let sim = sim.copy();
+        sim.power_cut(seed);
+        let env = Env::simulated(&sim, 1);
+        let opened = env.open_with(env.options());
+        let (wal, _) = opened.unwrap_or_else(|error| panic!("call {call}, seed {seed}: {error}"));
+        assert_eq!(wal.durable_lsn(), lsn(10), "call {call}, seed {seed}");
+    }
+    died
+}
