@@ -207,7 +207,7 @@ fn trim_is_cut_off_in(call: u64) -> bool {
     let env = Env::simulated(&sim, 1);
     let wal = env.open_with(env.options().prepares_ahead(false)).unwrap().0;
     for _ in 0..10 {
-        wal.append(&[b'A'; 25_000]).unwrap();
+        wal.append(&vec![b'A'; 25_000]).unwrap();
     }
     sim.crash_after(call);
     let result = wal.trim(lsn(8));
