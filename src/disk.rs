@@ -14,6 +14,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
 
 use crate::frame::{BLOCK_BYTES, memory_bytes};
+use crate::planted::{Fault, planted};
 
 /// What the log needs of a directory. Names are plain file names in it.
 ///
@@ -176,7 +177,7 @@ fn create_directory(path: &Path) -> io::Result<()> {
         }
         Err(error) => return Err(error),
     }
-    let Some(parent) = parent else { return Ok(()) };
+    let Some(parent) = parent.filter(|_| !planted(Fault::ParentNotSynced)) else { return Ok(()) };
     match File::open(parent).and_then(|parent| parent.sync_all()) {
         Err(error) if is_not_ours_to_sync(&error) => Ok(()),
         other => other,

@@ -56,6 +56,7 @@ pub mod fuzzing;
 mod ids;
 mod lsn;
 mod options;
+mod planted;
 mod probe;
 mod reader;
 mod recovery;

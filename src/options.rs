@@ -63,6 +63,8 @@ pub struct Options {
     pub(crate) strategy: Option<Arc<dyn SyncStrategy>>,
     pub(crate) disk: Option<Arc<dyn Disk>>,
     pub(crate) ids: Ids,
+    /// Whether a thread prepares segments ahead of need.
+    pub(crate) prepares_ahead: bool,
 }
 
 impl Default for Options {
@@ -80,6 +82,7 @@ impl Default for Options {
             strategy: None,
             disk: None,
             ids: Ids::default(),
+            prepares_ahead: true,
         }
     }
 }
@@ -181,6 +184,15 @@ impl Options {
     #[doc(hidden)]
     pub fn ids(mut self, seed: u64) -> Self {
         self.ids = Ids::sequence(seed);
+        self
+    }
+
+    /// Whether a thread prepares segments ahead of need, as it does by default. Without it the log goes on as where no
+    /// thread can start, and one caller makes all calls to the disk, in an order that its own calls decide.
+    #[cfg(feature = "testing")]
+    #[doc(hidden)]
+    pub fn prepares_ahead(mut self, prepares_ahead: bool) -> Self {
+        self.prepares_ahead = prepares_ahead;
         self
     }
 

@@ -21,6 +21,7 @@ use crate::Lsn;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::frame::{GroupHeader, SEGMENT_HEADER_BYTES};
+use crate::planted::{Fault, planted};
 use crate::segment::{Checked, GroupReader, Segment, Succession};
 
 /// What opening a log found.
@@ -235,7 +236,7 @@ fn look_up(walk: &Walk<'_>, behind: &Behind) -> Findings {
             None if behind.in_segment => Later::InSegment,
             None => Later::Nowhere,
         },
-        durable_at_place: behind.mark >= walk.next_lsn(),
+        durable_at_place: behind.mark >= walk.next_lsn() && !planted(Fault::DurableMarkIgnored),
         only_zeros: behind.only_zeros,
     }
 }
@@ -269,13 +270,14 @@ impl End<'_> {
             first_lsn: walk.first_lsns[index],
             has_records: if index == walk.index { walk.has_records } else { index < walk.index },
         });
+        let vouching = if planted(Fault::DeadMarksVouch) { walk.tail.mark() } else { walk.live_mark };
         Recovered {
             segments: described.collect(),
             active: walk.index,
             offset: walk.offset,
             chain: walk.chain(),
             next_lsn: walk.next_lsn(),
-            unvouched: walk.next_lsn().previous() > walk.live_mark,
+            unvouched: walk.next_lsn().previous() > vouching,
             report: self.report,
         }
     }

@@ -13,9 +13,9 @@ const MAY_IMPORT: [(&str, &[&str]); 5] = [
     ("error", &["Lsn", "lsn"]),
     ("frame", &["Lsn", "lsn", "error", "frame"]),
     // Bytes, a file and an offset: never frames, never the log.
-    ("strategy", &["strategy"]),
+    ("strategy", &["strategy", "planted"]),
     // Blocks are a matter of disks, and so is the one place where lengths become lengths in memory.
-    ("disk", &["frame::BLOCK_BYTES", "frame::memory_bytes"]),
+    ("disk", &["frame::BLOCK_BYTES", "frame::memory_bytes", "planted"]),
 ];
 
 /// Modules that a module must not import.

@@ -21,6 +21,7 @@ use super::state::{State, StateGuard};
 use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::options::{Cohort, OnFailure};
+use crate::planted::{Fault, planted};
 use crate::segment::{BarrierFiles, Segment, SegmentStore, segment_name};
 use crate::strategy::{Extent, SyncStrategy};
 
@@ -133,17 +134,27 @@ impl Commit {
             state.request.get_or_insert(Request::Ahead);
             state.wakes.preparer = true;
         }
+        let early =
+            planted(Fault::AckBeforeBarrier) || planted(Fault::SealNotAwaited) && state.ledger.is_sealing();
+        if early {
+            self.settle(&mut state, taken.number, slot, Ok(()));
+        }
+        let slot_used = if planted(Fault::DescriptionShared) { 0 } else { slot };
         let mut flight = Flight { commit: self, taken: Some(taken), slot };
         self.leave(state);
 
         let started = Instant::now();
-        let outcome = match (files.as_ref().and_then(|files| files.get(slot)), &flight.taken) {
+        let outcome = match (files.as_ref().and_then(|files| files.get(slot_used)), &flight.taken) {
             // A caller's iterator, or a strategy, may have forked since the call compared.
             _ if self.is_forked() => Err(Error::Forked),
-            (Some(file), Some(taken)) => self
-                .strategy
-                .persist(Extent::new(file.as_fd(), taken.offset, &taken.buffer.bytes))
-                .map_err(|source| self.barrier_failure(taken.segment_number, source)),
+            (Some(file), Some(taken)) => {
+                let extent = Extent::new(file.as_fd(), taken.offset, &taken.buffer.bytes);
+                let mut persisted = self.strategy.persist(extent);
+                if planted(Fault::BarrierRepeated) && persisted.is_err() {
+                    persisted = self.strategy.persist(extent);
+                }
+                persisted.map_err(|source| self.barrier_failure(taken.segment_number, source))
+            }
             _ => Err(Error::config("a group was taken for a segment that is not open")),
         };
         let barrier_nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);

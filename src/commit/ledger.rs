@@ -11,6 +11,7 @@ use crate::Lsn;
 use crate::error::Error;
 use crate::frame::{GROUP_HEADER_BYTES, memory_bytes};
 use crate::options::Cohort;
+use crate::planted::{Fault, planted};
 
 /// A group's place in the order of groups, counted from the open.
 pub(crate) type GroupNumber = u64;
@@ -250,6 +251,11 @@ impl Ledger {
         self.segments.get(self.active + 1)
     }
 
+    /// Whether a seal is in flight.
+    pub(crate) fn is_sealing(&self) -> bool {
+        self.sealing
+    }
+
     pub(crate) fn is_unvouched(&self) -> bool {
         self.unvouched
     }
@@ -303,7 +309,8 @@ impl Ledger {
     pub(crate) fn can_trim_oldest(&self, up_to: Lsn) -> bool {
         let second = self.segments.get(1);
         let covered = second.is_some_and(|note| {
-            note.stable && note.first_lsn.is_some_and(|first_lsn| first_lsn.previous() <= up_to)
+            (note.stable || planted(Fault::UnstableNext))
+                && note.first_lsn.is_some_and(|first_lsn| first_lsn.previous() <= up_to)
         });
         self.active > 0 && covered
     }

@@ -76,6 +76,11 @@ impl Commit {
         }
     }
 
+    /// From now on files are made on demand only.
+    pub(crate) fn stop_preparing(&self) {
+        self.preparer.stop();
+    }
+
     fn prepare_until_stopped(&self) {
         while !self.preparer.pace.stopped.load(Ordering::Relaxed) {
             let request = self.lock().request.take();

@@ -6,6 +6,7 @@ use super::lead::Commit;
 use super::state::{State, StateGuard};
 use crate::Lsn;
 use crate::error::Result;
+use crate::planted::{Fault, planted};
 use crate::segment::{Fill, Removed, Segment, SegmentStore, StoreFailure};
 
 /// What an idle log that was trimmed to its end needs next.
@@ -87,6 +88,9 @@ impl Commit {
                 }
             }
         }
+        if planted(Fault::RemovalsShareSync) {
+            files.sync_directory()?;
+        }
         Ok(state)
     }
 
@@ -149,6 +153,7 @@ impl State {
             _ => 0,
         };
         let sits_in_small_file = has_groups
+            && !planted(Fault::StaysInSpare)
             && active.capacity_bytes < ledger.limits().segment_bytes
             && other_bytes > active.capacity_bytes;
         if active.has_records || sits_in_small_file {

@@ -10,6 +10,7 @@ use super::provide::Request;
 use super::state::{Phase, StateGuard, Stats};
 use crate::Lsn;
 use crate::error::{Error, Result};
+use crate::planted::{Fault, planted};
 use crate::segment::Segment;
 
 /// Whether a call may wait for room.
@@ -87,7 +88,8 @@ impl Commit {
         resolve: impl FnOnce(Lsn, Lsn) -> Result<(Lsn, Lsn)>,
     ) -> Result<RangeOfSegments> {
         let state = self.lock();
-        let (first, last) = resolve(state.ledger.oldest_lsn(), state.ledger.durable_lsn())?;
+        let ahead = planted(Fault::ReplayAheadOfBarrier).then(|| state.ledger.staged_lsn());
+        let (first, last) = resolve(state.ledger.oldest_lsn(), ahead.unwrap_or(state.ledger.durable_lsn()))?;
         let notes = state.ledger.segments();
         let starts_by =
             |lsn: Lsn| notes.iter().rposition(|note| note.first_lsn.is_some_and(|first| first <= lsn));

@@ -6,6 +6,7 @@ use super::Persist;
 use crate::Lsn;
 use crate::error::Result;
 use crate::frame::{GROUP_BYTES_MAX, GROUP_HEADER_BYTES, GroupHeader, SEGMENT_HEADER_BYTES, memory_bytes};
+use crate::planted::{Fault, planted};
 use crate::segment::Segment;
 
 /// The bytes of the groups at the end of a segment, as they were verified, that no durable LSN covers. They are in the
@@ -110,7 +111,14 @@ impl Tail {
         offset: u64,
         persist: &mut Persist<'_>,
     ) -> Result<()> {
-        let zero_bytes = GROUP_HEADER_BYTES.min(active.capacity_bytes.saturating_sub(offset));
+        if planted(Fault::TailNotPersisted) {
+            (self.offset, self.passed_bytes) = (offset, 0);
+            self.bytes.clear();
+        }
+        let mut zero_bytes = GROUP_HEADER_BYTES.min(active.capacity_bytes.saturating_sub(offset));
+        if planted(Fault::ZerosNotWritten) {
+            zero_bytes = 0;
+        }
         let zeros = &[0; memory_bytes(GROUP_HEADER_BYTES)][..memory_bytes(zero_bytes)];
         let same_file = tail_segment.number == active.number;
         if same_file {

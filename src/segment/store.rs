@@ -11,11 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use super::{BarrierFiles, Segment, segment_name};
+use super::{BarrierFiles, Segment, segment_name, segment_number};
 use crate::disk::{Access, Disk};
 use crate::error::Error;
 use crate::frame::{BLOCK_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, memory_bytes};
 use crate::ids::Ids;
+use crate::planted::{Fault, planted};
 
 /// The smallest segment there may be, in bytes; also the size the spare is made with.
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
@@ -141,7 +142,9 @@ impl SegmentStore {
             store.spare_bytes = Some(store.length_of(SPARE)?);
         }
         store.clear_leftovers(names)?;
-        store.sync_directory()?;
+        if !planted(Fault::OpenWithoutDirectorySync) {
+            store.sync_directory()?;
+        }
         Ok(store)
     }
 
@@ -260,6 +263,7 @@ impl SegmentStore {
                 false
             }
         };
+        let unread = unread && !planted(Fault::RefillLast);
         if unread && self.spare_bytes.is_none() && self.rename_if_room(&name, SPARE)? {
             self.spare_bytes = Some(capacity_bytes);
             return Ok(Removed::Spare);
@@ -285,7 +289,9 @@ impl SegmentStore {
             }
         }
         self.disk.unlink(&name).map_err(|source| self.last("remove", &name, source))?;
-        self.sync_directory().map_err(StoreFailure::Final)?;
+        if !removal_unsynced() {
+            self.sync_directory().map_err(StoreFailure::Final)?;
+        }
         Ok(Removed::Gone)
     }
 
@@ -339,10 +345,17 @@ impl SegmentStore {
     /// False, with nothing changed, where the directory would have to grow for the new name and there is no room.
     fn rename_if_room(&self, from: &str, to: &str) -> StoreResult<bool> {
         match self.disk.rename(from, to) {
-            Ok(()) => self.sync_directory().map(|()| true).map_err(StoreFailure::Final),
-            Err(source) if Error::is_storage_full(&source) => Ok(false),
-            Err(source) => Err(self.last("rename", from, source)),
+            Ok(()) => {}
+            Err(source) if Error::is_storage_full(&source) => return Ok(false),
+            Err(source) => return Err(self.last("rename", from, source)),
         }
+        let unsynced = planted(Fault::NameNotSynced) && segment_number(to).is_some()
+            || planted(Fault::EarlyReuse) && segment_number(from).is_some()
+            || removal_unsynced() && segment_number(from).is_some();
+        if unsynced {
+            return Ok(true);
+        }
+        self.sync_directory().map(|()| true).map_err(StoreFailure::Final)
     }
 
     /// A new file with its space reserved. Leaves nothing behind where that fails.
@@ -405,7 +418,8 @@ impl SegmentStore {
         Ok(offset)
     }
 
-    fn sync_directory(&self) -> Result<(), Error> {
+    /// Makes the name changes so far stable. Every operation does that by itself.
+    pub(crate) fn sync_directory(&self) -> Result<(), Error> {
         self.disk.sync_directory().map_err(|source| self.error("sync directory", None, source))
     }
 
@@ -426,6 +440,10 @@ impl SegmentStore {
     fn last(&self, op: &'static str, name: &str, source: io::Error) -> StoreFailure {
         StoreFailure::Final(self.error(op, Some(name), source))
     }
+}
+
+fn removal_unsynced() -> bool {
+    planted(Fault::RemovalNotSynced) || planted(Fault::RemovalsShareSync)
 }
 
 /// Whether the name is one this store gives to files it is still working on. Foreign files are never touched.

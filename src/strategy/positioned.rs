@@ -6,6 +6,7 @@ use std::os::fd::BorrowedFd;
 use rustix::io::Errno;
 
 use super::Extent;
+use crate::planted::{Fault, planted};
 
 /// Writes the whole extent and waits until it is stable.
 pub(super) fn write_and_sync(extent: Extent<'_>) -> io::Result<()> {
@@ -15,7 +16,14 @@ pub(super) fn write_and_sync(extent: Extent<'_>) -> io::Result<()> {
 
 /// Waits until what was written is stable. A sync that fails is not repeated (contract line 4).
 pub(super) fn sync(file: BorrowedFd<'_>) -> io::Result<()> {
-    Ok(rustix::io::retry_on_intr(|| rustix::fs::fdatasync(file))?)
+    if planted(Fault::BarrierSkipped) {
+        return Ok(());
+    }
+    let synced = rustix::io::retry_on_intr(|| rustix::fs::fdatasync(file));
+    if planted(Fault::SyncRepeated) && synced.is_err() {
+        return Ok(rustix::fs::fdatasync(file)?);
+    }
+    Ok(synced?)
 }
 
 /// Writes the whole extent, going on after short writes (contract line 2) and interruptions (line 4).

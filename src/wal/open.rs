@@ -10,6 +10,7 @@ use crate::commit::{Commit, CommitParts, IN_FLIGHT_MAX, Ledger, Limits, SegmentN
 use crate::disk::RealDisk;
 use crate::error::{Error, Result};
 use crate::options::Options;
+use crate::planted::{Fault, planted};
 use crate::probe::choose;
 use crate::recovery::{RecoveredSegment, Recovery, recover};
 use crate::segment::{Fill, Prepared, SegmentStore, StoreFailure, open_segments};
@@ -69,7 +70,7 @@ impl Wal {
             next_lsn: recovered.next_lsn,
             unvouched: recovered.unvouched,
             has_spare,
-            session_id: files.next_id()?,
+            session_id: if planted(Fault::SessionsAlike) { 0 } else { files.next_id()? },
         };
         let commit = Commit::new(CommitParts {
             strategy,
@@ -80,6 +81,9 @@ impl Wal {
             files,
             dir: disk.path().to_owned(),
         });
+        if !options.prepares_ahead {
+            commit.stop_preparing();
+        }
         log::info!(
             "write-ahead log in {}: LSN {} to {}; {}",
             disk.path().display(),
@@ -101,7 +105,7 @@ impl Wal {
 
 /// A new log: the spare first, so that there is always a file for a trim to move on into, then segment 1.
 fn create_first(files: &mut SegmentStore, segment_bytes: u64) -> Result<Prepared> {
-    if !files.ensure_spare().map_err(open_failure)? {
+    if !planted(Fault::SpareAfterFirst) && !files.ensure_spare().map_err(open_failure)? {
         return Err(Error::StorageFull { needed_bytes: segment_bytes });
     }
     files.prepare(1, segment_bytes, Fill::Reserve).map_err(open_failure)

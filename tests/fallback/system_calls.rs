@@ -117,3 +117,26 @@ fn count_barriers(dir: &Path) {
     let at_open = 1;
     again::say(&(self_tests + at_open).to_string());
 }
+
+/// A new log's directory has a name that survives, and so have the names in it: both directories are synced.
+#[test]
+#[parallel]
+fn p01_the_name_of_a_new_log_is_synced_in_its_parent() {
+    let test = "system_calls::p01_the_name_of_a_new_log_is_synced_in_its_parent";
+    if let Some(dir) = again::directory() {
+        drop(Wal::open(dir.join("log")).unwrap());
+        return again::say("done");
+    }
+    if !again::has("strace") {
+        return;
+    }
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let trace = dir.path().join("trace");
+    let wrapper = ["strace", "-f", "-qq", "-y", "-o", trace.to_str().unwrap(), "-e", "trace=fsync"];
+    let Some(_) = again::run(test, dir.path(), &wrapper) else { return };
+    let trace = std::fs::read_to_string(&trace).unwrap();
+    for synced in [dir.path().to_owned(), dir.path().join("log")] {
+        let synced = format!("<{}>", synced.display());
+        assert!(trace.lines().any(|line| line.contains(&synced)), "{synced} was not synced:\n{trace}");
+    }
+}

@@ -1,5 +1,7 @@
 //! P2: replay is a prefix of what was appended, every acked record in it.
 
+use std::time::Duration;
+
 use wo_wal::{Error, Wal};
 
 use crate::support::env::{Env, for_each_disk, lsn, payloads, replay_all};
@@ -141,4 +143,102 @@ fn leave_two_groups_in_flight(sim: &Sim, wal: &Wal) {
         sim.gate().wait_until_held(2);
         sim.crash();
     });
+}
+
+/// The first group of the oldest segment says where LSN and chain go on, so a segment stays until the one behind it holds
+/// a group that is durable.
+#[test]
+fn p02_a_trim_keeps_the_segment_before_one_without_a_durable_group() {
+    for seed in 0..20 {
+        let sim = Sim::new(seed);
+        let env = Env::simulated(&sim, 2);
+        let wal = env.open();
+        let record = vec![b'A'; 25_000];
+        wal.append(&record).unwrap();
+        wal.append(&record).unwrap();
+        std::thread::scope(|scope| {
+            sim.gate().close();
+            let third = scope.spawn(|| wal.append(&record).unwrap_err());
+            // The seal, and then the first group of the next segment.
+            sim.gate().wait_until_held(1);
+            sim.gate().release(0);
+            sim.gate().wait_until_held(1);
+            wal.trim(wal.durable_lsn()).unwrap();
+            sim.crash();
+            third.join().unwrap();
+        });
+        drop(wal);
+        sim.power_cut(seed);
+        let opened = env.open_with(env.options());
+        let (wal, _) = opened.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(wal.durable_lsn() >= lsn(2), "seed {seed}");
+    }
+}
+
+/// While a seal is in flight nothing goes to the next segment: without the seal a group there would stand behind a hole.
+#[test]
+fn p02_the_next_segment_waits_for_the_seal() {
+    for seed in 0..20 {
+        let sim = Sim::new(seed);
+        let env = Env::simulated(&sim, 2);
+        let wal = env.open();
+        let record = vec![b'A'; 25_000];
+        wal.append(&record).unwrap();
+        wal.append(&record).unwrap();
+        std::thread::scope(|scope| {
+            sim.gate().close();
+            for writer in 1..3 {
+                let (wal, record) = (&wal, &record);
+                scope.spawn(move || wal.append(record).unwrap_err());
+                // The second writer finds the seal under way. It comes to the gate only if it does not wait for it.
+                sim.gate().wait_until_held_for(writer, Duration::from_millis(20));
+            }
+            if sim.gate().held() > 1 {
+                sim.gate().release(1);
+                sim.gate().wait_until_held_for(2, Duration::from_millis(20));
+            }
+            sim.crash();
+        });
+        drop(wal);
+        sim.power_cut(seed);
+        let opened = env.open_with(env.options());
+        let (wal, _) = opened.unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        assert!(wal.durable_lsn() >= lsn(2), "seed {seed}");
+    }
+}
+
+/// A trim removes one name after the other, each for good before the next one goes: cut off anywhere, it leaves no gap in
+/// the numbers.
+#[test]
+fn p02_a_trim_that_is_cut_off_anywhere_leaves_no_gap() {
+    let mut call = 0;
+    while trim_is_cut_off_in(call) {
+        call += 1;
+    }
+    assert!(call > 5, "several removals make more calls than {call}");
+}
+
+/// False when no call was left to be cut off in.
+fn trim_is_cut_off_in(call: u64) -> bool {
+    let sim = Sim::new(call);
+    let env = Env::simulated(&sim, 1);
+    let wal = env.open_with(env.options().prepares_ahead(false)).unwrap().0;
+    for _ in 0..10 {
+        wal.append(&vec![b'A'; 25_000]).unwrap();
+    }
+    sim.crash_after(call);
+    let result = wal.trim(lsn(8));
+    let died = sim.fault_happened();
+    assert!(died || result.is_ok());
+    sim.crash();
+    drop(wal);
+    for seed in 0..12 {
+        let sim = sim.copy();
+        sim.power_cut(seed);
+        let env = Env::simulated(&sim, 1);
+        let opened = env.open_with(env.options());
+        let (wal, _) = opened.unwrap_or_else(|error| panic!("call {call}, seed {seed}: {error}"));
+        assert_eq!(wal.durable_lsn(), lsn(10), "call {call}, seed {seed}");
+    }
+    died
 }

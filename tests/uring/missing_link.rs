@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use wo_wal::strategy::{Extent, Form, SyncStrategy};
+use wo_wal::strategy::{Extent, Form, Fsync, SyncStrategy};
 
 use crate::again;
 use crate::fuse::Mounted;
@@ -23,17 +23,33 @@ fn mounted(test: &str) {
 /// How many of the barriers said Ok for bytes that a power cut would have taken away.
 fn lost(dir: &Path, form: Form, direct_io: bool) -> Option<u64> {
     let uring = ring(form)?;
+    let lost = lost_by(&uring, dir, direct_io);
+    assert_eq!(uring.assisted_barriers(), 0);
+    Some(lost)
+}
+
+fn lost_by(strategy: &dyn SyncStrategy, dir: &Path, direct_io: bool) -> u64 {
     let mounted = Mounted::new(dir, direct_io);
     let mut lost = 0;
     for barrier in 0..BARRIERS {
         let offset = barrier * BYTES as u64;
         let bytes = vec![u8::try_from(barrier % 255).unwrap() + 1; BYTES];
-        uring.persist(Extent::new(mounted.file.as_fd(), offset, &bytes)).unwrap();
+        strategy.persist(Extent::new(mounted.file.as_fd(), offset, &bytes)).unwrap();
         let range = usize::try_from(offset).unwrap();
         lost += u64::from(mounted.state().durable[range..range + BYTES] != bytes);
     }
-    assert_eq!(uring.assisted_barriers(), 0);
-    Some(lost)
+    lost
+}
+
+#[test]
+fn p1_the_reference_strategy_syncs_what_it_wrote() {
+    let Some(dir) = again::directory() else {
+        return mounted("p1_the_reference_strategy_syncs_what_it_wrote");
+    };
+    for direct_io in [false, true] {
+        assert_eq!(lost_by(&Fsync, &dir.join("mnt"), direct_io), 0, "direct I/O: {direct_io}");
+    }
+    again::say("done");
 }
 
 #[test]
@@ -94,14 +110,27 @@ fn p6_a_failed_sync_is_returned_at_once_and_not_repeated() {
     };
     for form in crate::ring::FORMS {
         let Some(uring) = ring(form) else { return };
-        let mounted = Mounted::new(&dir.join("mnt"), false);
-        for errno in [libc::EIO, libc::ENOSPC] {
-            let syncs = mounted.state().syncs;
-            mounted.state().sync_errno = Some(errno);
-            assert_eq!(errno_of(&uring, &mounted.file, 0, b"bytes"), errno, "{form:?}");
-            assert_eq!(mounted.state().syncs, syncs + 1, "{form:?}");
-        }
+        each_failed_sync_is_the_only_one(&uring, &dir);
         assert_eq!(uring.assisted_barriers(), 0);
     }
     again::say("done");
+}
+
+#[test]
+fn p6_the_reference_strategy_does_not_repeat_a_failed_sync() {
+    let Some(dir) = again::directory() else {
+        return mounted("p6_the_reference_strategy_does_not_repeat_a_failed_sync");
+    };
+    each_failed_sync_is_the_only_one(&Fsync, &dir);
+    again::say("done");
+}
+
+fn each_failed_sync_is_the_only_one(strategy: &dyn SyncStrategy, dir: &Path) {
+    let mounted = Mounted::new(&dir.join("mnt"), false);
+    for errno in [libc::EIO, libc::ENOSPC] {
+        let syncs = mounted.state().syncs;
+        mounted.state().sync_errno = Some(errno);
+        assert_eq!(errno_of(strategy, &mounted.file, 0, b"bytes"), errno, "{strategy:?}");
+        assert_eq!(mounted.state().syncs, syncs + 1, "{strategy:?}");
+    }
 }

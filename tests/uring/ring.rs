@@ -35,8 +35,8 @@ pub(crate) fn pattern(length: usize) -> Vec<u8> {
 }
 
 /// Persists, and returns the errno: 0 is success.
-pub(crate) fn errno_of(uring: &Uring, file: impl AsFd, offset: u64, bytes: &[u8]) -> i32 {
-    match uring.persist(Extent::new(file.as_fd(), offset, bytes)) {
+pub(crate) fn errno_of(strategy: &dyn SyncStrategy, file: impl AsFd, offset: u64, bytes: &[u8]) -> i32 {
+    match strategy.persist(Extent::new(file.as_fd(), offset, bytes)) {
         Ok(()) => 0,
         Err(error) => error.raw_os_error().unwrap_or_else(|| panic!("no errno: {error}")),
     }

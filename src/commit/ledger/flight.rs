@@ -10,6 +10,7 @@ use crate::error::Error;
 use crate::frame::{
     GROUP_HEADER_BYTES, GroupFlags, GroupHeader, SEGMENT_HEADER_BYTES, memory_bytes, records_crc,
 };
+use crate::planted::{Fault, planted};
 
 impl Ledger {
     // ---- stage
@@ -210,7 +211,7 @@ impl Ledger {
 
     /// Sets the latch: the first failure stays the cause. What is staged is never written.
     pub(crate) fn fail(&mut self, cause: Error) {
-        if self.poison.is_some() {
+        if self.poison.is_some() || planted(Fault::FailureIgnored) {
             return;
         }
         self.poison =

@@ -5,6 +5,7 @@ use std::os::fd::AsRawFd;
 use io_uring::squeue::{Entry, Flags};
 use io_uring::{opcode, types};
 
+use crate::planted::{Fault, planted};
 use crate::strategy::{Extent, Form};
 
 /// Makes a WRITE durable before it completes (`RWF_DSYNC` of `pwritev2`).
@@ -69,6 +70,7 @@ impl Chain<'_> {
     pub(super) fn entries(&self) -> Entries {
         let write = self.write();
         match self.form {
+            Form::Linked if planted(Fault::LinkDropped) => Entries::Two([write, self.fsync()]),
             Form::Linked => Entries::Two([write.flags(Flags::IO_LINK), self.fsync()]),
             Form::Dsync => Entries::One([write]),
             #[cfg(feature = "testing")]

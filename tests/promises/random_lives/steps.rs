@@ -1,223 +1,25 @@
-//! Many random lives of a log on the simulated disk, with every fault it can make, judged by the oracle.
-//!
-//! Contents and sizes repeat on purpose: a record from an earlier life must not be taken for one of this life because the
-//! two look alike. A failure names its seed; `WO_WAL_SEED` starts there, and `WO_WAL_RUNS` says how many to run.
+//! What happens in a life, one step at a time.
 
-use std::collections::BTreeMap;
+use std::fmt::Debug;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use wo_wal::{Error, Lsn, Recovery, Result, Ticket, Wal};
+use wo_wal::{Error, Lsn, Result, Ticket, Wal};
 
-use crate::support::env::{Env, SEGMENT_BYTES};
-use crate::support::oracle::{Oracle, Verdict};
-use crate::support::rng::Rng;
-use crate::support::sim::{Fault, Sim};
+use super::history::Event;
+use super::run::{Callers, Life, Run};
+use crate::support::oracle::Verdict;
+use crate::support::sim::Fault;
 
-const RUNS: u64 = 120;
-const LIVES: usize = 6;
-const STEPS_BELOW: u64 = 50;
-const OPEN_ATTEMPTS: usize = 8;
 /// Long enough for a barrier to reach the gate. A shorter wait would only make the schedule a tamer one.
 const NUDGE: Duration = Duration::from_millis(20);
 
-struct Run {
-    rng: Rng,
-    sim: Sim,
-    oracle: Oracle,
-    segment_bytes: u64,
-    /// False where a full disk is part of the run.
-    roomy: bool,
-    /// A record was acked once, so that open needs no space any more.
-    ever_acked: bool,
-    kinds: &'static [u8],
-    max_in_flight: usize,
-    /// How often what happened.
-    exercised: BTreeMap<&'static str, u64>,
-}
-
-/// What has to happen in some of the runs, so that they test what they are for.
-const TO_EXERCISE: [&str; 16] = [
-    "opened",
-    "open crashed or failed",
-    "no room for a new log",
-    "poisoned",
-    "passing error",
-    "power cut",
-    "kill",
-    "closed",
-    "crash",
-    "two at the gate",
-    "failed at the gate",
-    "crash at the gate",
-    "jumbo",
-    "trimmed to the end without a free byte",
-    "records dropped by trims",
-    "torn tail cut",
-];
-
-/// How a life goes on after a step.
-#[derive(PartialEq)]
-enum Life {
-    GoesOn,
-    Ends,
-}
-
-#[test]
-fn p01_p02_p03_p04_p06_p07_p09_hold_through_random_lives() {
-    let asked = |name| std::env::var(name).ok().and_then(|number| number.parse::<u64>().ok());
-    let first = asked("WO_WAL_SEED");
-    let runs = asked("WO_WAL_RUNS").unwrap_or(if first.is_some() { 1 } else { RUNS });
-    let mut exercised = BTreeMap::new();
-    for seed in (first.unwrap_or(1)..).take(usize::try_from(runs).expect("a number of runs")) {
-        let mut run = Run::new(seed);
-        if let Err(finding) = run.lives() {
-            panic!("seed {seed}: {finding}\n{}", run.sim.trace());
-        }
-        for (what, times) in run.exercised {
-            *exercised.entry(what).or_insert(0) += times;
-        }
-    }
-    println!("{exercised:?}");
-    let missing: Vec<_> = TO_EXERCISE.into_iter().filter(|what| !exercised.contains_key(what)).collect();
-    assert!(runs < RUNS || missing.is_empty(), "never exercised: {missing:?}");
-}
-
 impl Run {
-    fn new(seed: u64) -> Self {
-        let mut rng = Rng::new(seed);
-        let roomy = rng.percent(50);
-        let segment_bytes = rng.pick(&[SEGMENT_BYTES, 2 * SEGMENT_BYTES]);
-        let total_bytes = if roomy { 1 << 40 } else { rng.pick(&[3, 5, 8]) * segment_bytes + SEGMENT_BYTES };
-        Run {
-            sim: Sim::with_space(rng.next(), total_bytes),
-            oracle: Oracle::default(),
-            segment_bytes,
-            roomy,
-            ever_acked: false,
-            max_in_flight: 1,
-            exercised: BTreeMap::new(),
-            kinds: if rng.percent(40) { b"A" } else { b"AB" },
-            rng,
-        }
-    }
-
-    fn note(&mut self, what: &'static str) {
-        *self.exercised.entry(what).or_insert(0) += 1;
-    }
-
-    fn lives(&mut self) -> Verdict {
-        for life in 0..LIVES {
-            self.life().map_err(|finding| format!("life {life}: {finding}"))?;
-        }
-        Ok(())
-    }
-
-    fn life(&mut self) -> Verdict {
-        let Some((wal, recovery)) = self.open()? else { return Ok(()) };
-        self.oracle.opened(&wal, &recovery).map_err(|finding| format!("after open: {finding}"))?;
-        self.ever_acked |= self.oracle.top_acked() > Lsn::ZERO;
-        self.note("opened");
-        if recovery.cut_bytes > 0 {
-            self.note("torn tail cut");
-        }
-        if recovery.oldest > Lsn::FIRST {
-            self.note("records dropped by trims");
-        }
-        self.sim.fail_syncs(self.rng.pick(&[0, 0, 2, 8]));
-        if self.rng.percent(60) {
-            self.sim.crash_after(self.rng.below(300));
-        }
-        for _ in 0..self.rng.below(STEPS_BELOW) {
-            if self.step(&wal)? == Life::Ends {
-                break;
-            }
-        }
-        self.end(wal);
-        Ok(())
-    }
-
-    /// Opens the log, through crashes and failing syncs. `None` when a new log finds no room.
-    fn open(&mut self) -> std::result::Result<Option<(Wal, Recovery)>, String> {
-        for _ in 0..OPEN_ATTEMPTS {
-            if self.rng.percent(35) {
-                self.sim.crash_after(self.rng.below(60));
-            }
-            if self.rng.percent(20) {
-                self.sim.fail_syncs(30);
-            }
-            self.max_in_flight = self.rng.pick(&[1, 2, 2]);
-            let env = Env::simulated(&self.sim, self.max_in_flight);
-            let options = env
-                .options()
-                .segment_bytes(self.segment_bytes)
-                .ids(self.rng.next())
-                .own_block_per_group(self.rng.percent(20))
-                .recycle_segments(self.rng.pick(&[0, 1, 3]));
-            let opened = env.open_with(options);
-            let faulty = self.sim.fault_happened();
-            match opened {
-                Ok(opened) => {
-                    self.sim.clear_faults();
-                    if !faulty {
-                        return Ok(Some(opened));
-                    }
-                    // A crash in the background, or a failed step that open may do without.
-                    self.end(opened.0);
-                }
-                Err(Error::StorageFull { .. }) if !self.roomy && !self.ever_acked => {
-                    self.note("no room for a new log");
-                    return Ok(None);
-                }
-                Err(error) if !faulty => return Err(format!("open refuses: {error:?}")),
-                Err(error @ (Error::Corrupt { .. } | Error::MissingSegment { .. })) => {
-                    return Err(format!("open refuses a legal state: {error:?}"));
-                }
-                Err(_) => {
-                    self.note("open crashed or failed");
-                    self.between_lives();
-                }
-            }
-        }
-        Ok(None)
-    }
-
-    /// The end of a process: its handle goes, then perhaps the power.
-    fn end(&mut self, wal: Wal) {
-        if self.rng.percent(70) {
-            self.sim.crash();
-            self.note("crash");
-        }
-        drop(wal);
-        self.between_lives();
-    }
-
-    fn between_lives(&mut self) {
-        if self.rng.percent(60) {
-            self.sim.power_cut(self.rng.next());
-            self.note("power cut");
-        } else {
-            self.note("kill");
-            self.sim.kill();
-        }
-        self.neighbour();
-    }
-
-    fn neighbour(&mut self) {
-        if !self.roomy {
-            match self.rng.below(4) {
-                0 => self.sim.give_space_back(),
-                1 | 2 => self.sim.take_free_space(),
-                _ => {}
-            }
-        }
-    }
-
-    fn step(&mut self, wal: &Wal) -> std::result::Result<Life, String> {
+    pub(super) fn step(&mut self, wal: &Wal) -> std::result::Result<Life, String> {
         match self.rng.below(100) {
             0..40 => self.append(wal),
-            40..60 => self.several_submitted(wal),
-            60..80 => self.overlapping(wal),
+            60..80 if self.callers == Callers::Several => self.overlapping(wal),
+            40..80 => self.several_submitted(wal),
             80..90 => self.trim(wal),
             90..95 => {
                 self.neighbour();
@@ -248,7 +50,8 @@ impl Run {
     fn append(&mut self, wal: &Wal) -> std::result::Result<Life, String> {
         let batch = self.batch();
         let first = Self::next_lsn(wal);
-        match wal.append_batch(&batch) {
+        let answer = self.answered(wal.append_batch(&batch));
+        match answer {
             Ok(lsns) => {
                 if *lsns.start() != first {
                     return Err(format!("LSN {} where {first} was next", lsns.start()));
@@ -260,6 +63,12 @@ impl Run {
         }
     }
 
+    /// Every answer goes into the history.
+    fn answered<T: Debug>(&mut self, answer: Result<T>) -> Result<T> {
+        self.history.note(|| Event::Answer(format!("{answer:?}")));
+        answer
+    }
+
     /// Nothing is staged between the steps, so the next record comes right after the last durable one.
     fn next_lsn(wal: &Wal) -> Lsn {
         Lsn::new(wal.durable_lsn().get() + 1)
@@ -267,6 +76,7 @@ impl Run {
 
     fn ack(&mut self, up_to: Lsn) -> std::result::Result<Life, String> {
         self.ever_acked = true;
+        self.count("acks", up_to.get().saturating_sub(self.oracle.top_acked().get()));
         self.oracle.acked(up_to).map(|()| Life::GoesOn)
     }
 
@@ -316,7 +126,9 @@ impl Run {
         let mut first = Self::next_lsn(wal);
         for _ in 0..self.rng.below(5) {
             let batch = self.batch();
-            match wal.submit_batch(&batch) {
+            let answer = wal.submit_batch(&batch);
+            let _ = self.answered(answer.as_ref().map(Ticket::lsns).map_err(Clone::clone));
+            match answer {
                 Ok(ticket) => {
                     self.oracle.given(ticket_first(&ticket, first)?, &batch);
                     first = Lsn::new(ticket.lsn().get() + 1);
@@ -335,7 +147,7 @@ impl Run {
             return Ok(Life::Ends);
         }
         let settled = if self.rng.percent(50) { wal.sync() } else { wait_all(tickets) };
-        match settled {
+        match self.answered(settled) {
             Ok(_) => self.ack(Lsn::new(first.get() - 1)),
             Err(error) => {
                 self.check_error(&error)?;
@@ -434,7 +246,7 @@ impl Run {
         let durable = wal.durable_lsn().get();
         let up_to = Lsn::new(if self.rng.percent(50) { durable } else { self.rng.below(durable + 1) });
         self.oracle.trimming(up_to);
-        match wal.trim(up_to) {
+        match self.answered(wal.trim(up_to)) {
             Ok(()) => self.append_after_full_trim(wal, up_to),
             Err(error) => self.check_error(&error).map(|()| Life::Ends),
         }
@@ -452,7 +264,8 @@ impl Run {
         let record_bytes = usize::try_from(self.segment_bytes / 3 * 2).expect("small");
         let batch = vec![vec![b'A'; record_bytes]];
         let first = Self::next_lsn(wal);
-        match wal.append_batch(&batch) {
+        let answer = self.answered(wal.append_batch(&batch));
+        match answer {
             Ok(lsns) => {
                 self.oracle.given(first, &batch);
                 self.ack(*lsns.end())
@@ -465,7 +278,7 @@ impl Run {
     }
 
     fn close(&mut self, wal: &Wal) -> std::result::Result<Life, String> {
-        match wal.close() {
+        match self.answered(wal.close()) {
             Ok(()) => {
                 self.note("closed");
                 Ok(Life::Ends)
