@@ -1,7 +1,7 @@
 //! One directory of files: the seam below segments, recovery and readers.
 //!
 //! Everything the log does to its directory goes through [`Disk`], except the barrier itself, which a strategy makes on
-//! the very [`File`] that came from here. The real directory is [`RealDisk`]; the simulated one lives with the tests.
+//! the very [`File`] that came from here. The real directory is `RealDisk`; the simulated one lives with the tests.
 
 use std::any::Any;
 use std::fmt;

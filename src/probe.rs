@@ -100,6 +100,11 @@ pub(crate) fn choose(
     Ok((strategy, selection))
 }
 
+/// Whether the environment variable, if it is set, says something.
+pub(crate) fn check_variable(option: Option<Io>) -> Result<()> {
+    requested(std::env::var_os(WO_IO).as_deref(), option).map(drop)
+}
+
 fn by_name(disk: &dyn Disk, option: Option<Io>) -> Result<(Arc<dyn SyncStrategy>, Source, String)> {
     let (io, source) = requested(std::env::var_os(WO_IO).as_deref(), option)?;
     if io == Io::Fsync {

@@ -3,6 +3,7 @@
 mod open;
 
 use std::cell::RefCell;
+use std::fmt;
 use std::ops::{RangeBounds, RangeInclusive};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,13 +26,12 @@ use crate::ticket::Ticket;
 /// A record is *acknowledged* when [`append`](Wal::append), [`Ticket::wait`], [`wait`](Wal::wait) or [`sync`](Wal::sync)
 /// returns Ok for it, and not before the barrier it rode has completed. Then it survives power loss, given what
 /// `docs/durability.md` assumes of the machine.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Wal {
     handle: Arc<Handle>,
 }
 
 /// What all clones of a log share. Tickets and replays do not hold it, so that they do not keep the log open.
-#[derive(Debug)]
 struct Handle {
     commit: Arc<Commit>,
     disk: Arc<dyn Disk>,
@@ -40,6 +40,17 @@ struct Handle {
     max_batch_bytes: u64,
     /// The directory's lock; dropped by close.
     lock: Mutex<Option<Box<dyn std::any::Any + Send + Sync>>>,
+}
+
+/// Where it is and how far it is durable: the log's state holds the records of its writers.
+impl fmt::Debug for Wal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Wal")
+            .field("dir", &self.handle.disk.path())
+            .field("durable_lsn", &self.durable_lsn())
+            .field("strategy", &self.handle.selection.strategy)
+            .finish_non_exhaustive()
+    }
 }
 
 thread_local! {

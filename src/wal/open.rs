@@ -11,13 +11,17 @@ use crate::disk::RealDisk;
 use crate::error::{Error, Result};
 use crate::options::Options;
 use crate::planted::{Fault, planted};
-use crate::probe::choose;
+use crate::probe::{check_variable, choose};
 use crate::recovery::{RecoveredSegment, Recovery, recover};
 use crate::segment::{Fill, Prepared, SegmentStore, StoreFailure, open_segments};
 use crate::strategy::Extent;
 
 impl Wal {
     pub(crate) fn open_with(options: Options, dir: &Path) -> Result<(Wal, Recovery)> {
+        if options.strategy.is_none() {
+            // Before anything is created.
+            check_variable(options.io)?;
+        }
         let disk = match options.disk {
             Some(disk) => disk,
             None => {
