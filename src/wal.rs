@@ -213,7 +213,8 @@ impl Wal {
         Ok(Replay::over(Arc::clone(&self.handle.disk), range.segments, range.first, range.last))
     }
 
-    /// Drops records up to `up_to` where a whole segment can go: at most what is durable, and perhaps less. Works with zero
+    /// Drops records up to `up_to` where a whole segment can go: at most what is durable, and perhaps less. An LSN beyond the
+    /// last record is no error: it drops everything that is durable. Works with zero
     /// free bytes, and leaves room for appends. Files that a [`Replay`] still reads keep their bytes until it is dropped.
     ///
     /// # Errors
