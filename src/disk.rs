@@ -7,6 +7,7 @@ use std::any::Any;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
@@ -74,15 +75,16 @@ pub trait Disk: Send + Sync + fmt::Debug {
     /// What the system said.
     fn read_at(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
-    /// Where, from an offset on, the file may hold anything but zeros; `None` where it holds none up to its end. Lets a
-    /// search pass over space that is only reserved.
+    /// The first range, from an offset on, that may hold anything but zeros; `None` where there is none up to the file's
+    /// end. Behind a range that ends before the file does are zeros, of a block at least. Lets a search pass over space
+    /// that is only reserved.
     ///
     /// # Errors
     ///
     /// What the system said.
-    fn next_data(&self, file: &File, offset: u64) -> io::Result<Option<u64>> {
+    fn next_data(&self, file: &File, offset: u64) -> io::Result<Option<Range<u64>>> {
         let _ = file;
-        Ok(Some(offset))
+        Ok(Some(offset..u64::MAX))
     }
 
     /// Writes all the bytes at an offset. Durable after [`sync`](Self::sync).
@@ -127,6 +129,9 @@ pub trait Disk: Send + Sync + fmt::Debug {
 pub enum Access {
     /// Reading only; works on read-only media.
     Read,
+    /// Reading only what is asked for and nothing ahead of it: what was read of a reserved block counts as data in
+    /// [`next_data`](Disk::next_data) from then on.
+    Search,
     /// Reading and writing.
     ReadWrite,
 }
@@ -233,7 +238,12 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<File> {
-        OpenOptions::new().read(true).write(access == Access::ReadWrite).open(self.path.join(name))
+        let writes = access == Access::ReadWrite;
+        let file = OpenOptions::new().read(true).write(writes).open(self.path.join(name))?;
+        if access == Access::Search {
+            forbid_reading_ahead(&file);
+        }
+        Ok(file)
     }
 
     fn file_bytes(&self, file: &File) -> io::Result<u64> {
@@ -264,12 +274,21 @@ impl Disk for RealDisk {
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
-    fn next_data(&self, file: &File, offset: u64) -> io::Result<Option<u64>> {
-        match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
-            Ok(data) => Ok(Some(data)),
-            Err(Errno::NXIO) => Ok(None),
-            // A file system that does not tell: everything is to be read.
-            Err(Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => Ok(Some(offset)),
+    fn next_data(&self, file: &File, offset: u64) -> io::Result<Option<Range<u64>>> {
+        use rustix::fs::{SeekFrom, seek};
+        // A file system that does not tell: everything is to be read.
+        let untold = |errno| matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP);
+        let start = match seek(file, SeekFrom::Data(offset)) {
+            Ok(start) => start,
+            Err(Errno::NXIO) => return Ok(None),
+            Err(errno) if untold(errno) => offset,
+            Err(errno) => return Err(errno.into()),
+        };
+        match seek(file, SeekFrom::Hole(start)) {
+            Ok(end) => Ok(Some(start..end)),
+            Err(errno) if untold(errno) => Ok(Some(start..u64::MAX)),
+            // The file has become shorter than the place meanwhile, which the read will find.
+            Err(Errno::NXIO) => Ok(Some(start..u64::MAX)),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -319,6 +338,14 @@ pub(crate) fn forbid_copy_on_write(file: &File) {
             let _ = rustix::fs::ioctl_setflags(file, flags | IFlags::NOCOW);
         }
     }
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    let _ = file;
+}
+
+/// A hint; a file system that ignores it makes a search longer.
+fn forbid_reading_ahead(file: &File) {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let _ = file;
 }

@@ -77,7 +77,7 @@ pub(super) fn search(
 }
 
 /// Shows every 8th byte of a segment, from `from` on, where a header of this segment may begin. True when there are only
-/// zeros.
+/// zeros. Reads data only: a hole that is read is data for the next search, and opening the log would take longer each time.
 fn scan(
     disk: &dyn Disk,
     segment: &Segment,
@@ -85,24 +85,27 @@ fn scan(
     piece: &mut [u8],
     candidate: &mut dyn FnMut(u64, &[u8]),
 ) -> Result<bool> {
-    let file = segment.open_for_reading(disk)?;
+    let file = segment.open_for_search(disk)?;
     let mut only_zeros = true;
     let mut at = from;
     while at < segment.capacity_bytes {
         // A header begins with bytes that are not zero, so none begins before the next data.
         let data = disk.next_data(&file, at).map_err(|source| Error::io("read", &segment.path, source))?;
-        let Some(data) = data.filter(|&data| data < segment.capacity_bytes) else { break };
-        at = at.max(data - data % 8);
-        let left = memory_bytes(segment.capacity_bytes - at);
-        let piece_bytes = left.min(piece.len());
-        read_at(disk, segment, &file, &mut piece[..piece_bytes], at)?;
+        let Some(data) = data.filter(|data| data.start < segment.capacity_bytes) else { break };
+        at = at.max(data.start - data.start % 8);
+        // Something at least, so that each round gets on.
+        let data_end = data.end.max(at + 8).min(segment.capacity_bytes).next_multiple_of(8);
+        let left = memory_bytes(data_end - at);
+        let read_bytes = left.min(piece.len() - OVERLAP_BYTES);
+        read_at(disk, segment, &file, &mut piece[..read_bytes], at)?;
+        // A header that begins in the data may end in the hole behind it.
+        let zeros = OVERLAP_BYTES.min(memory_bytes(segment.capacity_bytes - at) - read_bytes);
+        let piece_bytes = read_bytes + if read_bytes == left { zeros } else { 0 };
+        piece[read_bytes..piece_bytes].fill(0);
         only_zeros &= scan_piece(segment.id, &piece[..piece_bytes], &mut |position, bytes| {
             candidate(at + position as u64, bytes);
         });
-        if piece_bytes == left {
-            break;
-        }
-        at += (piece_bytes - OVERLAP_BYTES) as u64;
+        at = if read_bytes == left { data_end } else { at + (read_bytes - OVERLAP_BYTES) as u64 };
     }
     Ok(only_zeros)
 }

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -86,6 +87,10 @@ impl Disk for Watched {
     fn read_at(&self, file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         (self.before_read)(offset)?;
         self.disk.read_at(file, buffer, offset)
+    }
+
+    fn next_data(&self, file: &File, offset: u64) -> io::Result<Option<Range<u64>>> {
+        self.disk.next_data(file, offset)
     }
 
     fn path(&self) -> &Path {

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::frame::{GROUP_HEADER_BYTES, GroupFlags, SEGMENT_HEADER_BYTES, memory_bytes};
+use crate::recovery::search::search;
+use crate::segment::segment_name;
 
 const HEADER: usize = memory_bytes(GROUP_HEADER_BYTES);
 const START: usize = memory_bytes(SEGMENT_HEADER_BYTES);
@@ -194,6 +196,28 @@ fn row_d_a_torn_header_counts_as_cut_bytes() {
     image.last().bytes[third + 32..].fill(0);
     let report = open(&image).unwrap().recovered.report;
     assert_eq!((report.last, report.cut_bytes), (Lsn::new(3), GROUP_HEADER_BYTES));
+}
+
+/// The search reads no holes, so it has to put the zeros of one behind what ends at it.
+#[test]
+fn row_d_a_header_torn_at_the_end_of_a_block_with_a_hole_behind_it_counts_as_cut_bytes() {
+    const BLOCK: usize = 64 << 10;
+    let mut image = Image::with_capacity(1 << 20);
+    image.last().end = BLOCK - 32;
+    image.group(&[b"torn"]);
+    image.last().bytes[BLOCK..].fill(0);
+    // The walk stops right before the header.
+    let place = BLOCK - 32;
+    let dir = tempfile::tempdir().unwrap();
+    image.write_to(dir.path());
+    let file = std::fs::OpenOptions::new().write(true).open(dir.path().join(segment_name(1))).unwrap();
+    file.set_len(BLOCK as u64).unwrap();
+    file.set_len(1 << 20).unwrap();
+    let disk = RealDisk::open(dir.path()).unwrap();
+    let segments = [Arc::new(Segment::open(&disk, 1).unwrap())];
+    let behind = search(&disk, &segments, 0, place as u64).unwrap();
+    assert!(behind.begun && !behind.only_zeros);
+    assert_eq!(behind.dead_end, place as u64 + GROUP_HEADER_BYTES);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -131,6 +132,12 @@ impl Disk for SimDisk {
             filled += read;
         }
         Ok(filled)
+    }
+
+    fn next_data(&self, file: &File, offset: u64) -> io::Result<Option<Range<u64>>> {
+        let Entered { mut state, description, verdict, .. } = self.enter_file(file, "next_data")?;
+        verdict?;
+        Ok(state.inode(description.inode).next_data(offset))
     }
 
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {

@@ -61,6 +61,17 @@ impl Inode {
         &self.cache
     }
 
+    /// By sector, as a file system in which each may have a block of its own would say it.
+    pub(super) fn next_data(&self, offset: u64) -> Option<Range<u64>> {
+        let first = usize::try_from(offset).ok()? / SECTOR_BYTES;
+        let is_hole = |sector: &&[u8]| sector.iter().all(|&byte| byte == 0);
+        let mut sectors = self.cache.chunks(SECTOR_BYTES).skip(first);
+        let start = first + sectors.by_ref().position(|sector| !is_hole(&sector))?;
+        let more = sectors.take_while(|sector| !is_hole(sector)).count();
+        let bytes = |sector: usize| (sector * SECTOR_BYTES) as u64;
+        Some(bytes(start).max(offset)..bytes(start + 1 + more))
+    }
+
     pub(super) fn reserve(&mut self, bytes: usize) -> io::Result<()> {
         if bytes > self.cache.len() {
             self.memory.set_len(bytes as u64)?;
