@@ -33,15 +33,16 @@ fn p10_a_leader_that_panics_leaves_nobody_waiting() {
         control.gate.close();
         control.panic_after(0);
         let submitted = wal.submit(b"submitted").unwrap();
-        let writers: Vec<_> = (0..6_u8)
-            .map(|writer| {
-                let wal = wal.clone();
-                in_background(move || {
-                    std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wal.append(&[writer; 10])))
-                })
+        let append = |writer: u8| {
+            let wal = wal.clone();
+            in_background(move || {
+                std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| wal.append(&[writer; 10])))
             })
-            .collect();
+        };
+        // It stands at the gate before anybody can lead a second barrier, so it is the one that panics.
+        let leader = append(0);
         control.gate.wait_until_held(1);
+        let writers: Vec<_> = std::iter::once(leader).chain((1..6).map(append)).collect();
         control.gate.open();
         let answers: Vec<_> = writers.iter().map(|writer| answer("an append", writer)).collect();
         assert_eq!(answers.iter().filter(|answer| answer.is_err()).count(), 1, "the leader's own panic");
