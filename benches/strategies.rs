@@ -1,7 +1,8 @@
 //! The two strategies against each other in one run: the same closed loop, alternating trials, every log read back.
 //!
 //! What a record costs besides time is printed too: CPU time and context switches of the whole process, in which the
-//! kernel's workers for the ring count as threads, and how many such workers there were.
+//! kernel's workers for the ring count as threads, and how many such workers there were. What an open costs comes last;
+//! with the argument `opens`, that alone.
 #![allow(clippy::unwrap_used, reason = "a bench panics on what it cannot go on from")]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
@@ -13,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use common::{Checker, Setup, fill_record, median, per_second, span};
 use wo_wal::strategy::{Form, Fsync, Uring};
-use wo_wal::{Reader, SyncStrategy, Wal};
+use wo_wal::{Io, Reader, SyncStrategy, Wal};
 
 const RECORD_BYTES: usize = 256;
 const WRITERS: [usize; 4] = [1, 4, 16, 64];
@@ -36,6 +37,13 @@ fn main() {
         println!("SKIP: no ring can be had here: {refusal}");
         return;
     }
+    if !std::env::args().any(|argument| argument == "opens") {
+        compare_appends(&setup);
+    }
+    time_opens(&setup);
+}
+
+fn compare_appends(setup: &Setup) {
     let trials = setup.pick(9, 1);
     println!(
         "{RECORD_BYTES}-byte records, medians of {trials} alternating trials; ratios are to fsync, trial by trial"
@@ -59,6 +67,42 @@ fn main() {
             print_row(writers, name, results, &of_strategy[0]);
         }
     }
+}
+
+/// Opening a log of one segment of the default size that holds a few thousand records: the self-test, recovery and all
+/// that is made durable again.
+fn time_opens(setup: &Setup) {
+    const RECORDS: u64 = 5000;
+    let path = setup.path("log");
+    let choices = [Io::Fsync, Io::Uring];
+    let (wal, _) = Wal::options().strategy(make(0)).open(&path).unwrap();
+    let mut record = [0; RECORD_BYTES];
+    for sequence in 0..RECORDS {
+        fill_record(&mut record, 0, sequence);
+        drop(wal.submit(&record).unwrap());
+    }
+    wal.close().unwrap();
+    let opens = setup.pick(60, 2);
+    let mut took_ms = [Vec::new(), Vec::new()];
+    for open in 0..2 * opens {
+        let started = Instant::now();
+        let (wal, _) = Wal::options().io(choices[open % 2]).open(&path).unwrap();
+        took_ms[open % 2].push(started.elapsed().as_secs_f64() * 1e3);
+        assert_eq!(wal.strategy().strategy, NAMES[open % 2], "WO_IO decides otherwise");
+        assert_eq!(wal.durable_lsn().get(), RECORDS + open as u64);
+        fill_record(&mut record, 0, RECORDS + open as u64);
+        wal.append(&record).unwrap();
+        // Without a close every other time, so that there is an end to search behind.
+        if open % 4 < 2 {
+            wal.close().unwrap();
+        }
+    }
+    println!(
+        "opening a log of one segment, medians of {opens}: fsync {:.2} ms, uring {:.2} ms",
+        median(&took_ms[0]),
+        median(&took_ms[1])
+    );
+    verify(&path, 1, RECORDS + 2 * opens as u64);
 }
 
 fn make(index: usize) -> Arc<dyn SyncStrategy> {

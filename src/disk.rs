@@ -7,6 +7,7 @@ use std::any::Any;
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::num::NonZeroU64;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -87,6 +88,12 @@ pub trait Disk: Send + Sync + fmt::Debug {
         Ok(Some(offset..u64::MAX))
     }
 
+    /// A hint that the cache need not keep a range of zeros: reading ahead puts reserved blocks there, and from then on
+    /// they count as data in [`next_data`](Self::next_data).
+    fn uncache(&self, file: &File, range: Range<u64>) {
+        let _ = (file, range);
+    }
+
     /// Writes all the bytes at an offset. Durable after [`sync`](Self::sync).
     ///
     /// # Errors
@@ -129,9 +136,6 @@ pub trait Disk: Send + Sync + fmt::Debug {
 pub enum Access {
     /// Reading only; works on read-only media.
     Read,
-    /// Reading only what is asked for and nothing ahead of it: what was read of a reserved block counts as data in
-    /// [`next_data`](Disk::next_data) from then on.
-    Search,
     /// Reading and writing.
     ReadWrite,
 }
@@ -238,12 +242,7 @@ impl Disk for RealDisk {
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<File> {
-        let writes = access == Access::ReadWrite;
-        let file = OpenOptions::new().read(true).write(writes).open(self.path.join(name))?;
-        if access == Access::Search {
-            forbid_reading_ahead(&file);
-        }
-        Ok(file)
+        OpenOptions::new().read(true).write(access == Access::ReadWrite).open(self.path.join(name))
     }
 
     fn file_bytes(&self, file: &File) -> io::Result<u64> {
@@ -293,6 +292,14 @@ impl Disk for RealDisk {
         }
     }
 
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn uncache(&self, file: &File, range: Range<u64>) {
+        let bytes = range.end.checked_sub(range.start).and_then(NonZeroU64::new);
+        if let Some(bytes) = bytes {
+            let _ = rustix::fs::fadvise(file, range.start, Some(bytes), rustix::fs::Advice::DontNeed);
+        }
+    }
+
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         file.write_all_at(bytes, offset)
     }
@@ -338,14 +345,6 @@ pub(crate) fn forbid_copy_on_write(file: &File) {
             let _ = rustix::fs::ioctl_setflags(file, flags | IFlags::NOCOW);
         }
     }
-    #[cfg(not(any(target_os = "linux", target_os = "android")))]
-    let _ = file;
-}
-
-/// A hint; a file system that ignores it makes a search longer.
-fn forbid_reading_ahead(file: &File) {
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    let _ = rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::Random);
     #[cfg(not(any(target_os = "linux", target_os = "android")))]
     let _ = file;
 }

@@ -95,11 +95,6 @@ impl Segment {
         }
     }
 
-    /// A description for a search, which reads here and there.
-    pub(crate) fn open_for_search(&self, disk: &dyn Disk) -> Result<File> {
-        open_file(disk, self.number, &self.path, Access::Search)
-    }
-
     pub(crate) fn is_kept(&self) -> bool {
         self.kept.get().is_some()
     }

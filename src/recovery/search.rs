@@ -1,5 +1,7 @@
 //! The search for headers behind the end of the walk.
 
+use std::fs::File;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::Lsn;
@@ -77,7 +79,7 @@ pub(super) fn search(
 }
 
 /// Shows every 8th byte of a segment, from `from` on, where a header of this segment may begin. True when there are only
-/// zeros. Reads data only: a hole that is read is data for the next search, and opening the log would take longer each time.
+/// zeros.
 fn scan(
     disk: &dyn Disk,
     segment: &Segment,
@@ -85,27 +87,62 @@ fn scan(
     piece: &mut [u8],
     candidate: &mut dyn FnMut(u64, &[u8]),
 ) -> Result<bool> {
-    let file = segment.open_for_search(disk)?;
+    let file = segment.open_for_reading(disk)?;
+    // Before anything is read: the kernel reads ahead, and a reserved block in the cache counts as data.
+    let data = data_ranges(disk, segment, &file, from)?;
     let mut only_zeros = true;
+    let mut hole_start = from;
+    for range in data {
+        only_zeros &= scan_range(disk, segment, &file, range.clone(), piece, candidate)?;
+        disk.uncache(&file, hole_start..range.start);
+        hole_start = range.end;
+    }
+    disk.uncache(&file, hole_start..segment.capacity_bytes);
+    Ok(only_zeros)
+}
+
+/// Where, from an offset on, a segment holds anything but zeros. A header begins with bytes that are not zero, so none
+/// begins elsewhere.
+fn data_ranges(disk: &dyn Disk, segment: &Segment, file: &File, from: u64) -> Result<Vec<Range<u64>>> {
+    let mut ranges = Vec::new();
     let mut at = from;
     while at < segment.capacity_bytes {
-        // A header begins with bytes that are not zero, so none begins before the next data.
-        let data = disk.next_data(&file, at).map_err(|source| Error::io("read", &segment.path, source))?;
+        let data = disk.next_data(file, at).map_err(|source| Error::io("read", &segment.path, source))?;
         let Some(data) = data.filter(|data| data.start < segment.capacity_bytes) else { break };
-        at = at.max(data.start - data.start % 8);
+        let start = at.max(data.start - data.start % 8);
         // Something at least, so that each round gets on.
-        let data_end = data.end.max(at + 8).min(segment.capacity_bytes).next_multiple_of(8);
-        let left = memory_bytes(data_end - at);
+        let end = data.end.max(start + 8).min(segment.capacity_bytes).next_multiple_of(8);
+        ranges.push(start..end);
+        at = end;
+    }
+    Ok(ranges)
+}
+
+/// Scans a range with a hole, or the segment's end, behind it.
+fn scan_range(
+    disk: &dyn Disk,
+    segment: &Segment,
+    file: &File,
+    range: Range<u64>,
+    piece: &mut [u8],
+    candidate: &mut dyn FnMut(u64, &[u8]),
+) -> Result<bool> {
+    let mut only_zeros = true;
+    let mut at = range.start;
+    while at < range.end {
+        let left = memory_bytes(range.end - at);
         let read_bytes = left.min(piece.len() - OVERLAP_BYTES);
-        read_at(disk, segment, &file, &mut piece[..read_bytes], at)?;
-        // A header that begins in the data may end in the hole behind it.
-        let zeros = OVERLAP_BYTES.min(memory_bytes(segment.capacity_bytes - at) - read_bytes);
-        let piece_bytes = read_bytes + if read_bytes == left { zeros } else { 0 };
-        piece[read_bytes..piece_bytes].fill(0);
+        read_at(disk, segment, file, &mut piece[..read_bytes], at)?;
+        let mut piece_bytes = read_bytes;
+        if read_bytes == left {
+            // A header that begins in the data may end in the hole.
+            piece_bytes += OVERLAP_BYTES.min(memory_bytes(segment.capacity_bytes - range.end));
+            piece[read_bytes..piece_bytes].fill(0);
+        }
         only_zeros &= scan_piece(segment.id, &piece[..piece_bytes], &mut |position, bytes| {
             candidate(at + position as u64, bytes);
         });
-        at = if read_bytes == left { data_end } else { at + (read_bytes - OVERLAP_BYTES) as u64 };
+        at = if read_bytes == left { range.end } else { at + (read_bytes - OVERLAP_BYTES) as u64 };
     }
     Ok(only_zeros)
 }

@@ -93,6 +93,10 @@ impl Disk for Watched {
         self.disk.next_data(file, offset)
     }
 
+    fn uncache(&self, file: &File, range: Range<u64>) {
+        self.disk.uncache(file, range);
+    }
+
     fn path(&self) -> &Path {
         self.disk.path()
     }

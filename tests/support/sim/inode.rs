@@ -64,7 +64,7 @@ impl Inode {
     /// By sector, as a file system in which each may have a block of its own would say it.
     pub(super) fn next_data(&self, offset: u64) -> Option<Range<u64>> {
         let first = usize::try_from(offset).ok()? / SECTOR_BYTES;
-        let is_hole = |sector: &&[u8]| sector.iter().all(|&byte| byte == 0);
+        let is_hole = |sector: &&[u8]| **sector == [0; SECTOR_BYTES][..sector.len()];
         let mut sectors = self.cache.chunks(SECTOR_BYTES).skip(first);
         let start = first + sectors.by_ref().position(|sector| !is_hole(&sector))?;
         let more = sectors.take_while(|sector| !is_hole(sector)).count();
