@@ -67,6 +67,8 @@ pub(crate) enum Fault {
     UnstableNext,
     /// A new log reserves its spare after its first segment.
     SpareAfterFirst,
+    /// An append uses up the prepared segment also without a spare.
+    SpareNotNeeded,
     /// A removed file is given back although the log needs one.
     RefillLast,
     /// A trim leaves the log in the small spare.
