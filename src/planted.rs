@@ -19,6 +19,8 @@ pub(crate) enum Fault {
     BarrierRepeated,
     /// A group is settled before its barrier.
     AckBeforeBarrier,
+    /// A barrier that returns settles the groups before its own, whose barriers have not.
+    SettledOutOfOrder,
     /// A failed barrier counts as done.
     FailureIgnored,
     /// All barriers in flight go through one open file description.
@@ -33,6 +35,8 @@ pub(crate) enum Fault {
     ChainNotChecked,
     /// The session id of a group is not compared.
     SessionNotChecked,
+    /// All segments have the same id, also when a file is used again.
+    SegmentsAlike,
     /// All sessions have the same id.
     SessionsAlike,
     /// Open does not write zeros over the place of the next header.
@@ -63,6 +67,8 @@ pub(crate) enum Fault {
     UnstableNext,
     /// A new log reserves its spare after its first segment.
     SpareAfterFirst,
+    /// An append uses up the prepared segment also without a spare.
+    SpareNotNeeded,
     /// A removed file is given back although the log needs one.
     RefillLast,
     /// A trim leaves the log in the small spare.

@@ -134,29 +134,14 @@ impl Commit {
             state.request.get_or_insert(Request::Ahead);
             state.wakes.preparer = true;
         }
-        let early =
-            planted(Fault::AckBeforeBarrier) || planted(Fault::SealNotAwaited) && state.ledger.is_sealing();
-        if early {
+        if planted(Fault::AckBeforeBarrier) || planted(Fault::SealNotAwaited) && state.ledger.is_sealing() {
             self.settle(&mut state, taken.number, slot, Ok(()));
         }
-        let slot_used = if planted(Fault::DescriptionShared) { 0 } else { slot };
         let mut flight = Flight { commit: self, taken: Some(taken), slot };
         self.leave(state);
 
         let started = Instant::now();
-        let outcome = match (files.as_ref().and_then(|files| files.get(slot_used)), &flight.taken) {
-            // A caller's iterator, or a strategy, may have forked since the call compared.
-            _ if self.is_forked() => Err(Error::Forked),
-            (Some(file), Some(taken)) => {
-                let extent = Extent::new(file.as_fd(), taken.offset, &taken.buffer.bytes);
-                let mut persisted = self.strategy.persist(extent);
-                if planted(Fault::BarrierRepeated) && persisted.is_err() {
-                    persisted = self.strategy.persist(extent);
-                }
-                persisted.map_err(|source| self.barrier_failure(taken.segment_number, source))
-            }
-            _ => Err(Error::config("a group was taken for a segment that is not open")),
-        };
+        let outcome = flight.persist(files.as_ref());
         let barrier_nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let mut state = self.lock();
         if let Some(taken) = flight.taken.take() {
@@ -278,6 +263,26 @@ struct Flight<'a> {
     /// Taken out when the group is settled in order.
     taken: Option<TakenGroup>,
     slot: usize,
+}
+
+impl Flight<'_> {
+    /// The barrier, through the slot's own description.
+    fn persist(&self, files: Option<&BarrierFiles>) -> Result<()> {
+        // A caller's iterator, or a strategy, may have forked since the call compared.
+        if self.commit.is_forked() {
+            return Err(Error::Forked);
+        }
+        let slot = if planted(Fault::DescriptionShared) { 0 } else { self.slot };
+        let (Some(file), Some(taken)) = (files.and_then(|files| files.get(slot)), &self.taken) else {
+            return Err(Error::config("a group was taken for a segment that is not open"));
+        };
+        let extent = Extent::new(file.as_fd(), taken.offset, &taken.buffer.bytes);
+        let mut persisted = self.commit.strategy.persist(extent);
+        if planted(Fault::BarrierRepeated) && persisted.is_err() {
+            persisted = self.commit.strategy.persist(extent);
+        }
+        persisted.map_err(|source| self.commit.barrier_failure(taken.segment_number, source))
+    }
 }
 
 impl Drop for Flight<'_> {

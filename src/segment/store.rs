@@ -289,7 +289,7 @@ impl SegmentStore {
             }
         }
         self.disk.unlink(&name).map_err(|source| self.last("remove", &name, source))?;
-        if !removal_unsynced() {
+        if !planted(Fault::RemovalNotSynced) && !planted(Fault::RemovalsShareSync) {
             self.sync_directory().map_err(StoreFailure::Final)?;
         }
         Ok(Removed::Gone)
@@ -320,7 +320,8 @@ impl SegmentStore {
         capacity_bytes: u64,
         written_until: u64,
     ) -> StoreResult<Prepared> {
-        let id = self.next_id().map_err(StoreFailure::Harmless)?;
+        let id =
+            if planted(Fault::SegmentsAlike) { 1 } else { self.next_id().map_err(StoreFailure::Harmless)? };
         let file = self.open_again(from)?;
         let barrier_files =
             (0..self.descriptions).map(|_| self.open_again(from)).collect::<Result<_, _>>()?;
@@ -350,8 +351,7 @@ impl SegmentStore {
             Err(source) => return Err(self.last("rename", from, source)),
         }
         let unsynced = planted(Fault::NameNotSynced) && segment_number(to).is_some()
-            || planted(Fault::EarlyReuse) && segment_number(from).is_some()
-            || removal_unsynced() && segment_number(from).is_some();
+            || planted(Fault::EarlyReuse) && segment_number(from).is_some();
         if unsynced {
             return Ok(true);
         }
@@ -440,10 +440,6 @@ impl SegmentStore {
     fn last(&self, op: &'static str, name: &str, source: io::Error) -> StoreFailure {
         StoreFailure::Final(self.error(op, Some(name), source))
     }
-}
-
-fn removal_unsynced() -> bool {
-    planted(Fault::RemovalNotSynced) || planted(Fault::RemovalsShareSync)
 }
 
 /// Whether the name is one this store gives to files it is still working on. Foreign files are never touched.

@@ -120,6 +120,21 @@ fn p09_a_new_log_without_room_says_so_and_leaves_nothing() {
     assert!(env.segments().is_empty());
 }
 
+/// Without its spare a log would have no file that a trim could go on in: there has to be room for both from the start.
+#[test]
+fn p09_a_new_log_opens_only_where_there_is_room_for_its_spare_too() {
+    for free_bytes in (0..=2 * SEGMENT_BYTES + 4096).step_by(4096) {
+        let sim = Sim::with_space(1, free_bytes);
+        let env = Env::simulated(&sim, 1);
+        let opened = env.open_with(env.options());
+        assert_eq!(opened.is_ok(), free_bytes >= 2 * SEGMENT_BYTES, "{free_bytes} bytes free: {opened:?}");
+        let Ok((wal, _)) = opened else { continue };
+        let last = fill(&wal);
+        wal.trim(last).unwrap();
+        assert_eq!(wal.append(&vec![b'B'; 50_000]).unwrap().get(), last.get() + 1);
+    }
+}
+
 /// A file system of its own, gone when this is dropped.
 struct Mount {
     directory: tempfile::TempDir,

@@ -2,6 +2,7 @@
 
 use super::{Ledger, SegmentNote};
 use crate::frame::{BLOCK_BYTES, GROUP_HEADER_BYTES, SEGMENT_HEADER_BYTES};
+use crate::planted::{Fault, planted};
 
 /// Whether there is room for an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +61,7 @@ impl Ledger {
             // Otherwise it would become a segment with nothing but a seal.
             return Admission::Needs(FileNeed::Larger { number: active.number, capacity_bytes });
         }
-        if !self.has_spare {
+        if !self.has_spare && !planted(Fault::SpareNotNeeded) {
             return Admission::Needs(FileNeed::Spare);
         }
         match self.next() {

@@ -184,7 +184,7 @@ impl Ledger {
             group.stable = true;
         }
         let mut settled: Option<Settled> = None;
-        while self.in_flight.front().is_some_and(|group| group.stable) {
+        while self.in_flight.front().is_some_and(|group| group.stable || planted(Fault::SettledOutOfOrder)) {
             let Some(group) = self.in_flight.pop_front() else { break };
             self.settle_one(&group);
             settled.get_or_insert(Settled { first: group.number, ..Settled::default() }).add(&group);
