@@ -23,8 +23,12 @@ const STAGED_BYTES_MIN: usize = 4096;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cohort {
-    /// As soon as it can: whatever is staged when the barrier before has returned goes into the next group.
+    /// When the writers that the last barrier released have come back with their next records, so that all of them share
+    /// the next barrier too. Bounded by the time that a barrier takes; nobody waits for a lone writer, for one that did not
+    /// come back last time, or while a barrier is in flight. `docs/group-commit.md` has the rule and what it gains.
     #[default]
+    Full,
+    /// As soon as it can: whatever is staged when the barrier before has returned goes into the next group.
     Greedy,
 }
 
@@ -141,7 +145,7 @@ impl Options {
         self
     }
 
-    /// When a leader takes a group. Default [`Cohort::Greedy`].
+    /// When a leader takes a group. Default [`Cohort::Full`].
     pub fn cohort(mut self, cohort: Cohort) -> Self {
         self.cohort = cohort;
         self

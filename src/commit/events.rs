@@ -2,6 +2,7 @@
 //! and no lock is taken after waking.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
 
 use super::ledger::GroupNumber;
 
@@ -51,9 +52,16 @@ impl Event {
 
 #[cfg(any(target_os = "linux", target_os = "android"))]
 impl Event {
-    /// Sleeps until the word differs from `seen`. May return early; the caller checks again.
-    pub(super) fn wait(&self, seen: u32) {
-        let _ = rustix::thread::futex::wait(&self.word, rustix::thread::futex::Flags::PRIVATE, seen, None);
+    /// Sleeps until the word differs from `seen`. May return early; the caller checks again. False where it is late.
+    pub(super) fn wait(&self, seen: u32, until: Option<Instant>) -> bool {
+        use rustix::thread::futex::{Flags, Timespec, wait};
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        if left.is_some_and(|left| left.is_zero()) {
+            return false;
+        }
+        let timeout = left.and_then(|left| Timespec::try_from(left).ok());
+        let _ = wait(&self.word, Flags::PRIVATE, seen, timeout.as_ref());
+        true
     }
 
     pub(super) fn wake_one(&self) {
@@ -68,13 +76,22 @@ impl Event {
 
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 impl Event {
-    /// Sleeps until the word differs from `seen`. May return early; the caller checks again.
-    pub(super) fn wait(&self, seen: u32) {
+    /// Sleeps until the word differs from `seen`. May return early; the caller checks again. False where it is late.
+    pub(super) fn wait(&self, seen: u32, until: Option<Instant>) -> bool {
         let (mutex, condvar) = &self.sleepers;
         let mut guard = mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         while self.word.load(Ordering::Acquire) == seen {
-            guard = condvar.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner);
+            let Some(until) = until else {
+                guard = condvar.wait(guard).unwrap_or_else(std::sync::PoisonError::into_inner);
+                continue;
+            };
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            guard = condvar.wait_timeout(guard, left).unwrap_or_else(std::sync::PoisonError::into_inner).0;
         }
+        true
     }
 
     pub(super) fn wake_one(&self) {

@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::events::{Event, GroupEvents};
 use super::ledger::{GroupNumber, Ledger, Step, TakenGroup};
@@ -60,6 +60,7 @@ pub(crate) struct Commit {
 pub(crate) struct CommitParts {
     pub(crate) strategy: Arc<dyn SyncStrategy>,
     pub(crate) on_failure: OnFailure,
+    pub(crate) cohort: Cohort,
     pub(crate) ledger: Ledger,
     /// The files of the ledger's segments, in the same order.
     pub(crate) segments: VecDeque<Arc<Segment>>,
@@ -72,7 +73,7 @@ pub(crate) struct CommitParts {
 impl Commit {
     pub(crate) fn new(parts: CommitParts) -> Arc<Self> {
         let durable_lsn = parts.ledger.durable_lsn();
-        let state = State::new(parts.ledger, parts.segments, parts.barrier_files);
+        let state = State::new(parts.ledger, parts.cohort, parts.segments, parts.barrier_files);
         Arc::new_cyclic(|this| Commit {
             process: std::process::id(),
             dir: parts.dir,
@@ -99,16 +100,10 @@ impl Commit {
                 let taken = state.ledger.take_empty(true, false);
                 self.carry(state, taken)
             }
-            Step::Write => {
-                match state.ledger.limits().cohort {
-                    // Takes what is there.
-                    Cohort::Greedy => {}
-                }
-                match state.ledger.take() {
-                    Some(taken) => self.carry(state, taken),
-                    None => state,
-                }
-            }
+            Step::Write => match state.ledger.take() {
+                Some(taken) => self.carry(state, taken),
+                None => state,
+            },
         }
     }
 
@@ -125,6 +120,7 @@ impl Commit {
 
     /// Takes a group through its barrier, without the lock, and settles it.
     fn carry<'a>(&'a self, mut state: StateGuard<'a>, taken: TakenGroup) -> StateGuard<'a> {
+        state.gathering.end();
         let slot = state.take_slot();
         // Groups are taken for the active segment only.
         let files = state.barrier_files.front().cloned();
@@ -135,22 +131,23 @@ impl Commit {
             state.wakes.preparer = true;
         }
         if planted(Fault::AckBeforeBarrier) || planted(Fault::SealNotAwaited) && state.ledger.is_sealing() {
-            self.settle(&mut state, taken.number, slot, Ok(()));
+            self.settle(&mut state, taken.number, slot, Ok(Duration::ZERO));
         }
         let mut flight = Flight { commit: self, taken: Some(taken), slot };
         self.leave(state);
 
         let started = Instant::now();
         let outcome = flight.persist(files.as_ref());
-        let barrier_nanos = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let took = started.elapsed();
         let mut state = self.lock();
         if let Some(taken) = flight.taken.take() {
             if outcome.is_ok() {
+                let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
                 state.stats.barriers += 1;
-                state.stats.barrier_nanos = state.stats.barrier_nanos.saturating_add(barrier_nanos);
+                state.stats.barrier_nanos = state.stats.barrier_nanos.saturating_add(nanos);
                 state.stats.written_bytes += taken.buffer.bytes.len() as u64;
             }
-            self.settle(&mut state, taken.number, slot, outcome);
+            self.settle(&mut state, taken.number, slot, outcome.map(|()| took));
             state.ledger.keep_buffer(taken.buffer);
         }
         state
@@ -160,13 +157,14 @@ impl Commit {
         Error::io("make durable", self.dir.join(segment_name(segment_number)), source)
     }
 
-    /// The one place where a barrier's outcome turns into acks or errors.
-    fn settle(&self, state: &mut State, number: GroupNumber, slot: usize, outcome: Result<()>) {
+    /// The one place where a barrier's outcome, how long it took or why it failed, turns into acks or errors.
+    fn settle(&self, state: &mut State, number: GroupNumber, slot: usize, outcome: Result<Duration>) {
         state.busy_slots &= !(1 << slot);
         state.wakes.progress = true;
         let active = state.ledger.active_index();
         let failure = outcome.as_ref().err().cloned();
-        let settled = state.ledger.settle(number, outcome);
+        let took = outcome.as_ref().copied().unwrap_or_default();
+        let settled = state.ledger.settle(number, outcome.map(|_| ()));
         if let Some(failure) = failure {
             self.announce_failure(state, &failure);
         }
@@ -176,10 +174,13 @@ impl Commit {
             state.next_requested = false;
         }
         self.durable_lsn.store(state.ledger.durable_lsn().get(), Ordering::Release);
-        if let Some(settled) = &settled {
-            state.stats.count(settled);
+        let Some(settled) = settled else { return };
+        state.stats.count(&settled);
+        if state.ledger.is_landed() {
+            let waiting = state.ledger.staged_waiters();
+            state.gathering.begin(&settled, waiting, took, Instant::now());
         }
-        if let Some(settled) = settled.filter(|settled| settled.awaited) {
+        if settled.sleepers > 0 {
             let (first, last) = state.wakes.settled.unwrap_or((settled.first, settled.last));
             state.wakes.settled = Some((first.min(settled.first), last.max(settled.last)));
         }

@@ -10,7 +10,6 @@ pub(crate) use admission::{Admission, FileNeed};
 use crate::Lsn;
 use crate::error::Error;
 use crate::frame::{GROUP_HEADER_BYTES, memory_bytes};
-use crate::options::Cohort;
 use crate::planted::{Fault, planted};
 
 /// A group's place in the order of groups, counted from the open.
@@ -27,8 +26,6 @@ pub(crate) struct Limits {
     pub(crate) in_flight: usize,
     /// Whether every group starts on a block of its own.
     pub(crate) own_block_per_group: bool,
-    /// When a leader takes a group.
-    pub(crate) cohort: Cohort,
 }
 
 /// What the ledger knows of a segment.
@@ -90,8 +87,10 @@ struct StagedGroup {
     first_lsn: Lsn,
     record_count: u32,
     buffer: GroupBuffer,
-    /// Threads that sleep until it is settled; any of them may be woken to lead.
+    /// Threads that wait until it is settled.
     waiters: u32,
+    /// Those of them that have gone to sleep; any may be woken to lead.
+    sleepers: u32,
 }
 
 /// A group that a leader has taken.
@@ -103,6 +102,7 @@ struct FlyingGroup {
     record_count: u32,
     sealed: bool,
     waiters: u32,
+    sleepers: u32,
     /// Its barrier has returned Ok; it is settled when all groups before it are.
     stable: bool,
 }
@@ -132,8 +132,9 @@ pub(crate) enum Step {
 pub(crate) struct Settled {
     pub(crate) first: GroupNumber,
     pub(crate) last: GroupNumber,
-    /// Whether any thread sleeps on one of them.
-    pub(crate) awaited: bool,
+    /// Threads that wait for one of them, and those of them that sleep.
+    pub(crate) waiters: u32,
+    pub(crate) sleepers: u32,
     /// How many of them hold records.
     pub(crate) groups: u64,
     pub(crate) records: u64,

@@ -2,12 +2,15 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, MutexGuard};
+use std::time::Instant;
 
+use super::cohort::Gathering;
 use super::lead::IN_FLIGHT_MAX;
 use super::ledger::{GroupNumber, Ledger, Settled, Step};
 use super::provide::Request;
 use crate::Lsn;
 use crate::error::{Error, Result};
+use crate::options::Cohort;
 use crate::segment::{BarrierFiles, Segment};
 
 /// Everything that the state lock protects.
@@ -21,6 +24,8 @@ pub(super) struct State {
     pub(super) barrier_files: VecDeque<BarrierFiles>,
     /// The lead has been offered to a sleeper that has not claimed it yet; nobody else may lead meanwhile.
     pub(super) lead_offered: bool,
+    /// Whom the next leader waits for.
+    pub(super) gathering: Gathering,
     /// Threads that sleep on `progress`.
     pub(super) progress_waiters: usize,
     /// A bit for each slot, set while a barrier is in flight in it.
@@ -95,9 +100,14 @@ pub struct Stats {
     pub segment_bytes: u64,
 }
 
+/// A cohort is not waited for any longer.
+#[derive(Debug)]
+pub(super) struct TimeIsUp;
+
 impl State {
     pub(super) fn new(
         ledger: Ledger,
+        cohort: Cohort,
         segments: VecDeque<Arc<Segment>>,
         barrier_files: VecDeque<BarrierFiles>,
     ) -> Self {
@@ -106,6 +116,7 @@ impl State {
             segments,
             barrier_files,
             lead_offered: false,
+            gathering: Gathering::new(cohort),
             progress_waiters: 0,
             busy_slots: 0,
             phase: Phase::Open,
@@ -125,12 +136,41 @@ impl State {
         }
     }
 
+    /// Whether somebody who waits for a record may lead now.
     pub(super) fn can_lead(&self) -> bool {
+        self.can_lead_early() && !self.is_gathering()
+    }
+
+    /// The same for somebody who must not wait for a cohort: for room, for a file, or for the close.
+    pub(super) fn can_lead_early(&self) -> bool {
         !self.lead_offered && self.ledger.next_step() != Step::Nothing
     }
 
+    /// Whether the next leader waits for the writers that the last barrier has released.
+    pub(super) fn is_gathering(&self) -> bool {
+        self.gathering.is_on() && self.ledger.can_gather()
+    }
+
+    /// Counts the calling thread as one that waits for a group.
+    pub(super) fn add_waiter(&mut self, group: GroupNumber, log: usize) {
+        self.ledger.add_waiter(group);
+        if self.is_gathering() {
+            self.gathering.arrive(log, Instant::now());
+        }
+    }
+
+    /// Until when the calling thread may sleep, having made sure that it cannot lead. An error where it can lead after
+    /// all, because the time for a cohort is up.
+    pub(super) fn keep_time(&mut self) -> std::result::Result<Option<Instant>, TimeIsUp> {
+        if !self.is_gathering() || self.gathering.has_timekeeper || self.lead_offered {
+            return Ok(None);
+        }
+        self.gathering.keep_time(Instant::now()).map(Some).ok_or(TimeIsUp)
+    }
+
+    /// Offers the lead to a sleeper, also where it is to wait for a cohort and nobody keeps the time.
     pub(super) fn offer_lead(&mut self) {
-        if !self.can_lead() {
+        if !self.can_lead_early() || self.is_gathering() && self.gathering.has_timekeeper {
             return;
         }
         if let Some(number) = self.ledger.awaited_group() {

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use super::Item;
+use super::cohort;
 use super::lead::Commit;
 use super::ledger::{Admission, GroupNumber};
 use super::provide::Request;
@@ -43,6 +45,7 @@ enum Woken {
     Durable,
     Failed,
     Leader,
+    TimeIsUp,
 }
 
 impl Commit {
@@ -219,39 +222,59 @@ impl Commit {
 
     /// Leads where nobody does, else sleeps, until the record is durable or never will be.
     fn await_durable<'a>(&'a self, mut state: StateGuard<'a>, lsn: Lsn, group: GroupNumber) -> Result<()> {
-        let mut registered = false;
+        let mut waits = false;
+        let mut sleeps = false;
         loop {
             if lsn <= state.ledger.durable_lsn() {
                 self.leave(state);
-                return Ok(());
+                break;
             }
             if let Some(poison) = state.ledger.poison() {
                 let poison = poison.clone();
                 self.leave(state);
                 return Err(poison);
             }
+            if !waits {
+                state.add_waiter(group, self.identity());
+                waits = true;
+            }
             if state.can_lead() {
                 state = self.lead(state);
                 continue;
             }
-            if !registered {
-                state.ledger.add_waiter(group);
-                registered = true;
+            let Ok(until) = state.keep_time() else { continue };
+            if !sleeps {
+                state.ledger.add_sleeper(group);
+                sleeps = true;
             }
             self.leave(state);
-            match self.sleep(lsn, group) {
-                Woken::Durable => return Ok(()),
+            match self.sleep(lsn, group, until) {
+                Woken::Durable => break,
                 Woken::Failed => state = self.lock(),
+                Woken::TimeIsUp => {
+                    state = self.lock();
+                    // Perhaps another one's promise; then there are two for a while.
+                    state.gathering.has_timekeeper = false;
+                }
                 Woken::Leader => {
                     state = self.lock();
                     state.lead_offered = false;
                 }
             }
         }
+        if waits {
+            cohort::note_release(self.identity(), group);
+        }
+        Ok(())
+    }
+
+    /// Tells this log from others as long as it is open.
+    fn identity(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     /// Sleeps on the group's event. Takes no lock.
-    fn sleep(&self, lsn: Lsn, group: GroupNumber) -> Woken {
+    fn sleep(&self, lsn: Lsn, group: GroupNumber, until: Option<Instant>) -> Woken {
         let event = self.groups.of(group);
         loop {
             let seen = event.seen();
@@ -264,19 +287,21 @@ impl Commit {
             if event.claim_lead(seen) {
                 return Woken::Leader;
             }
-            event.wait(seen);
+            if !event.wait(seen, until) {
+                return Woken::TimeIsUp;
+            }
         }
     }
 
     /// Leads where that helps, else sleeps until something has changed.
     pub(super) fn progress<'a>(&'a self, mut state: StateGuard<'a>) -> StateGuard<'a> {
-        if state.can_lead() {
+        if state.can_lead_early() {
             return self.lead(state);
         }
         state.progress_waiters += 1;
         let seen = self.progress.seen();
         self.leave(state);
-        self.progress.wait(seen);
+        self.progress.wait(seen, None);
         let mut state = self.lock();
         state.progress_waiters -= 1;
         state

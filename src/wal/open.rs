@@ -64,7 +64,6 @@ impl Wal {
             segment_bytes: options.segment_bytes,
             in_flight: descriptions,
             own_block_per_group: options.own_block_per_group,
-            cohort: options.cohort,
         };
         let start = Start {
             segments: recovered.segments.iter().map(note_of).collect(),
@@ -79,6 +78,7 @@ impl Wal {
         let commit = Commit::new(CommitParts {
             strategy,
             on_failure: options.on_failure,
+            cohort: options.cohort,
             ledger: Ledger::new(limits, start),
             segments: recovered.segments.into_iter().map(|found| found.segment).collect::<VecDeque<_>>(),
             barrier_files,

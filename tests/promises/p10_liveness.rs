@@ -54,6 +54,31 @@ fn p10_a_leader_that_panics_leaves_nobody_waiting() {
     });
 }
 
+/// Whoever sleeps until the others of its cohort are back once slept on when they were not: it took itself for somebody
+/// else who would look at the clock.
+#[test]
+fn p10_a_writer_whose_cohort_does_not_come_back_goes_on_without_it() {
+    for_each_disk(|env| {
+        let (wal, control) = env.open_steered();
+        for round in 0..20_u8 {
+            control.gate.close();
+            let append = |writer: u8| {
+                let wal = wal.clone();
+                in_background(move || wal.append(&[round, writer]))
+            };
+            // Three threads that append once: each barrier releases writers that never come back.
+            let first = append(0);
+            control.gate.wait_until_held(1);
+            let others = [append(1), append(2)];
+            control.gate.open();
+            for writer in [first].iter().chain(&others) {
+                answer("an append", writer).unwrap();
+            }
+        }
+        assert_eq!(wal.durable_lsn(), lsn(60));
+    });
+}
+
 /// The closing group is led by `close` itself. Its panic used to leave the log closing for ever: the next close, and the
 /// drop of the last handle, waited for a closer that was gone.
 #[test]

@@ -29,6 +29,7 @@ impl Ledger {
                 record_count: 0,
                 buffer,
                 waiters: 0,
+                sleepers: 0,
             });
             self.next_group += 1;
         }
@@ -54,7 +55,7 @@ impl Ledger {
         })
     }
 
-    /// Counts a thread that is going to sleep until the group is settled.
+    /// Counts a thread that waits until the group is settled.
     pub(crate) fn add_waiter(&mut self, number: GroupNumber) {
         if let Some(group) = self.staged.iter_mut().find(|group| group.number == number) {
             group.waiters += 1;
@@ -63,9 +64,28 @@ impl Ledger {
         }
     }
 
-    /// The first staged group somebody sleeps on: one of its waiters can lead.
+    /// Counts one of the waiters as going to sleep.
+    pub(crate) fn add_sleeper(&mut self, number: GroupNumber) {
+        if let Some(group) = self.staged.iter_mut().find(|group| group.number == number) {
+            group.sleepers += 1;
+        } else if let Some(group) = self.in_flight.iter_mut().find(|group| group.number == number) {
+            group.sleepers += 1;
+        }
+    }
+
+    /// The first staged group somebody sleeps on: one of them can lead.
     pub(crate) fn awaited_group(&self) -> Option<GroupNumber> {
-        self.staged.iter().find(|group| group.waiters > 0).map(|group| group.number)
+        self.staged.iter().find(|group| group.sleepers > 0).map(|group| group.number)
+    }
+
+    /// Threads that wait for a staged group.
+    pub(crate) fn staged_waiters(&self) -> u32 {
+        self.staged.iter().map(|group| group.waiters).sum()
+    }
+
+    /// Whether the first staged group is the last one too, so that what comes joins it.
+    pub(crate) fn can_gather(&self) -> bool {
+        self.next_step() == Step::Write && self.staged.len() == 1
     }
 
     // ---- take
@@ -92,7 +112,7 @@ impl Ledger {
         self.staged_bytes -= (group.buffer.bytes.len() as u64) - GROUP_HEADER_BYTES;
         let header = self.header(group.first_lsn, group.record_count, GroupFlags::default());
         self.unvouched = true;
-        Some(self.fly(group.number, header, group.buffer, group.waiters))
+        Some(self.fly(group.number, header, group.buffer, (group.waiters, group.sleepers)))
     }
 
     /// An empty group: a seal, the closing group, or the first group of a segment after a trim. Nothing may be in flight.
@@ -106,7 +126,7 @@ impl Ledger {
         // Staged groups keep their numbers, which order the waiters' words; an empty group has no waiters.
         let number = self.next_group;
         self.next_group += 1;
-        self.fly(number, header, buffer, 0)
+        self.fly(number, header, buffer, (0, 0))
     }
 
     fn header(&self, first_lsn: Lsn, record_count: u32, flags: GroupFlags) -> GroupHeader {
@@ -130,7 +150,7 @@ impl Ledger {
         number: GroupNumber,
         mut header: GroupHeader,
         mut buffer: GroupBuffer,
-        waiters: u32,
+        (waiters, sleepers): (u32, u32),
     ) -> TakenGroup {
         let offset = self.offset;
         let mut end = self.group_end(offset, buffer.bytes.len() as u64);
@@ -162,9 +182,15 @@ impl Ledger {
             record_count: header.record_count,
             sealed: header.flags.sealed,
             waiters,
+            sleepers,
             stable: false,
         });
         TakenGroup { number, segment_number, offset, buffer }
+    }
+
+    /// Whether no group is in flight.
+    pub(crate) fn is_landed(&self) -> bool {
+        self.in_flight.is_empty()
     }
 
     // ---- settle
@@ -235,7 +261,8 @@ impl Settled {
     fn add(&mut self, group: &FlyingGroup) {
         self.first = self.first.min(group.number);
         self.last = self.last.max(group.number);
-        self.awaited |= group.waiters > 0;
+        self.waiters += group.waiters;
+        self.sleepers += group.sleepers;
         if group.record_count > 0 {
             self.groups += 1;
             self.records += u64::from(group.record_count);

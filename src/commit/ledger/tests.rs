@@ -17,13 +17,8 @@ fn note(number: u64) -> SegmentNote {
 }
 
 fn ledger(in_flight: usize, segments: u64) -> Ledger {
-    let limits = Limits {
-        staged_bytes: 1 << 20,
-        segment_bytes: SEGMENT_BYTES,
-        in_flight,
-        own_block_per_group: false,
-        cohort: Cohort::Greedy,
-    };
+    let limits =
+        Limits { staged_bytes: 1 << 20, segment_bytes: SEGMENT_BYTES, in_flight, own_block_per_group: false };
     let start = Start {
         segments: (1..=segments).map(note).collect(),
         active: 0,

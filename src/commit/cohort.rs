@@ -1,0 +1,155 @@
+//! The policy of group commit: whether the next leader waits for the writers that the last barrier has released.
+//!
+//! Under [`Cohort::Greedy`] some of T writers come back too late for the next barrier and wait for the one after it: about
+//! half of them ride each. Under [`Cohort::Full`] the next leader waits for those who have just been released, so that all
+//! ride together. Nobody is waited for who was not released by the last barrier, so a lone writer never waits, nor does
+//! anybody while a barrier is in flight; and whoever did not come back last time is not expected next time.
+//!
+//! Pure but for one word per thread: the caller brings lock and clock.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use super::ledger::{GroupNumber, Settled};
+use crate::options::Cohort;
+
+/// Where nobody has come back for this part of a recent barrier, nobody is waited for any longer.
+const FIRST_WITHIN_DIVISOR: u32 = 2;
+/// Once somebody has, the others have the time of a recent barrier from one to the next: stragglers are on their way, and a
+/// barrier without them costs them another one.
+const NEXT_WITHIN_BARRIERS: u32 = 1;
+/// At most so many recent barriers are spent waiting, however steadily writers come back.
+const WITHIN_BARRIERS_MAX: u32 = 3;
+/// After so many barriers, half of those who did not come back are expected again: at first, and at most, for each wait in
+/// which nobody came back doubles it.
+const FORGIVEN_AFTER_BARRIERS: u32 = 32;
+const FORGIVEN_AFTER_BARRIERS_MAX: u32 = 1024;
+/// How much one barrier changes the notion of how long a barrier takes: an eighth.
+const SMOOTHING_DIVISOR: u32 = 8;
+
+thread_local! {
+    /// The log, and the group in it, whose barrier this thread was the last to wait for. Read and written by the thread alone.
+    static RELEASED_BY: Cell<(usize, GroupNumber)> = const { Cell::new((0, 0)) };
+}
+
+/// Notes that the calling thread returns from a wait for this group.
+pub(super) fn note_release(log: usize, group: GroupNumber) {
+    RELEASED_BY.set((log, group));
+}
+
+/// Who is waited for. Protected by the state lock.
+#[derive(Debug)]
+pub(super) struct Gathering {
+    policy: Cohort,
+    recent_barrier: Duration,
+    /// The groups that the last barrier settled.
+    settled: (GroupNumber, GroupNumber),
+    /// How many of the writers that the last barrier released are still expected; 0 while nobody is waited for.
+    expected: u32,
+    /// How many of the last ones that were waited for did not come.
+    absent: u32,
+    /// Barriers since `absent` changed, and how many of them halve it.
+    barriers: u32,
+    forgiven_after: u32,
+    /// Whether anybody has come back since the last barrier.
+    is_anybody_back: bool,
+    /// Until when the next one of them has to come, and until when all.
+    until: Instant,
+    until_at_most: Instant,
+    /// Whether a sleeper has promised to look at the clock.
+    pub(super) has_timekeeper: bool,
+}
+
+impl Gathering {
+    pub(super) fn new(policy: Cohort) -> Self {
+        let now = Instant::now();
+        Gathering {
+            policy,
+            recent_barrier: Duration::ZERO,
+            settled: (0, 0),
+            expected: 0,
+            absent: 0,
+            barriers: 0,
+            forgiven_after: FORGIVEN_AFTER_BARRIERS,
+            is_anybody_back: false,
+            until: now,
+            until_at_most: now,
+            has_timekeeper: false,
+        }
+    }
+
+    /// Whether the lead waits.
+    pub(super) fn is_on(&self) -> bool {
+        self.expected > 0
+    }
+
+    /// A barrier has returned Ok after `took`, at `now`, and nothing is in flight: decides whether the next leader waits
+    /// for those it releases. `waiting` counts the writers that wait for the next barrier already.
+    pub(super) fn begin(&mut self, settled: &Settled, waiting: u32, took: Duration, now: Instant) {
+        self.end();
+        if self.policy != Cohort::Full {
+            return;
+        }
+        self.recent_barrier = if self.recent_barrier.is_zero() {
+            took
+        } else {
+            (self.recent_barrier * (SMOOTHING_DIVISOR - 1) + took) / SMOOTHING_DIVISOR
+        };
+        self.forgive();
+        if settled.waiters.saturating_add(waiting) <= 1 {
+            return;
+        }
+        self.settled = (settled.first, settled.last);
+        self.is_anybody_back = false;
+        self.expected = settled.waiters.saturating_sub(self.absent);
+        self.until_at_most = now + self.recent_barrier * WITHIN_BARRIERS_MAX;
+        self.until = now + self.recent_barrier / FIRST_WITHIN_DIVISOR;
+    }
+
+    fn forgive(&mut self) {
+        self.barriers += 1;
+        if self.barriers >= self.forgiven_after {
+            self.barriers = 0;
+            self.absent /= 2;
+        }
+    }
+
+    /// The calling thread waits for a staged group from now on. It counts if it is one of those who are waited for.
+    pub(super) fn arrive(&mut self, log: usize, now: Instant) {
+        let (released_by, group) = RELEASED_BY.get();
+        let (first, last) = self.settled;
+        if released_by != log || !(first..=last).contains(&group) {
+            return;
+        }
+        self.is_anybody_back = true;
+        self.expected = self.expected.saturating_sub(1);
+        if self.expected == 0 {
+            self.forgiven_after = FORGIVEN_AFTER_BARRIERS;
+        }
+        self.until = self.until_at_most.min(now + self.recent_barrier * NEXT_WITHIN_BARRIERS);
+    }
+
+    /// Until when the calling thread, as the timekeeper, is to sleep. `None` when time is up: the lead waits no longer.
+    pub(super) fn keep_time(&mut self, now: Instant) -> Option<Instant> {
+        if now < self.until {
+            self.has_timekeeper = true;
+            return Some(self.until);
+        }
+        self.absent += self.expected;
+        self.barriers = 0;
+        if !self.is_anybody_back {
+            self.forgiven_after = FORGIVEN_AFTER_BARRIERS_MAX.min(self.forgiven_after * 2);
+        }
+        self.end();
+        None
+    }
+
+    /// Nobody is waited for any more.
+    pub(super) fn end(&mut self) {
+        self.expected = 0;
+        self.has_timekeeper = false;
+    }
+}
+
+#[cfg(test)]
+mod tests;

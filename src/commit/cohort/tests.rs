@@ -1,0 +1,139 @@
+//! The rule of the full cohort, with a clock of the test's own.
+
+use super::*;
+
+const LOG: usize = 0x10_0000;
+const BARRIER: Duration = Duration::from_micros(100);
+
+struct Round {
+    gathering: Gathering,
+    now: Instant,
+    group: GroupNumber,
+}
+
+impl Round {
+    fn new(policy: Cohort) -> Self {
+        Round { gathering: Gathering::new(policy), now: Instant::now(), group: 0 }
+    }
+
+    /// A barrier releases so many writers, and so many others wait already. True if the lead waits.
+    fn barrier(&mut self, released: u32, waiting: u32) -> bool {
+        self.now += BARRIER;
+        self.group += 1;
+        let settled =
+            Settled { first: self.group, last: self.group, waiters: released, ..Settled::default() };
+        self.gathering.begin(&settled, waiting, BARRIER, self.now);
+        self.gathering.is_on()
+    }
+
+    fn come_back_often(&mut self, times: u32) {
+        for _ in 0..times {
+            assert!(self.gathering.is_on());
+            note_release(LOG, self.group);
+            self.gathering.arrive(LOG, self.now);
+        }
+    }
+
+    /// Lets the timekeeper sleep until it gives up; returns how long it slept.
+    fn give_up(&mut self) -> Duration {
+        let since = self.now;
+        while let Some(until) = self.gathering.keep_time(self.now) {
+            self.now = until;
+        }
+        assert!(!self.gathering.is_on());
+        self.now - since
+    }
+}
+
+#[test]
+fn the_lead_waits_until_everybody_is_back_who_was_released() {
+    let mut round = Round::new(Cohort::Full);
+    assert!(round.barrier(4, 2));
+    round.come_back_often(3);
+    assert!(round.gathering.is_on());
+    round.come_back_often(1);
+    assert!(!round.gathering.is_on());
+}
+
+#[test]
+fn a_lone_writer_is_never_waited_for() {
+    let mut round = Round::new(Cohort::Full);
+    assert!(!round.barrier(1, 0));
+    assert!(!round.barrier(0, 1));
+    assert!(round.barrier(1, 1), "two writers that take turns ride together");
+}
+
+#[test]
+fn greedy_waits_for_nobody() {
+    assert!(!Round::new(Cohort::Greedy).barrier(16, 16));
+}
+
+#[test]
+fn only_those_count_whom_the_last_barrier_of_this_log_has_released() {
+    let mut round = Round::new(Cohort::Full);
+    assert!(round.barrier(1, 1));
+    note_release(LOG, round.group - 1);
+    round.gathering.arrive(LOG, round.now);
+    assert!(round.gathering.is_on(), "released by the barrier before");
+    note_release(LOG + 1, round.group);
+    round.gathering.arrive(LOG, round.now);
+    assert!(round.gathering.is_on(), "released by another log");
+    note_release(LOG, round.group);
+    round.gathering.arrive(LOG, round.now);
+    assert!(!round.gathering.is_on());
+}
+
+#[test]
+fn nobody_is_waited_for_longer_than_half_a_barrier_when_nobody_comes_back() {
+    let mut round = Round::new(Cohort::Full);
+    assert!(round.barrier(8, 0));
+    assert_eq!(round.give_up(), BARRIER / 2);
+}
+
+#[test]
+fn stragglers_are_waited_for_a_barrier_each_and_three_in_all() {
+    let mut round = Round::new(Cohort::Full);
+    assert!(round.barrier(8, 0));
+    round.come_back_often(1);
+    assert_eq!(round.give_up(), BARRIER);
+    let mut round = Round::new(Cohort::Full);
+    assert!(round.barrier(100, 0));
+    let since = round.now;
+    while round.gathering.is_on() {
+        round.now += BARRIER * 9 / 10;
+        if round.gathering.keep_time(round.now).is_some() {
+            round.come_back_often(1);
+        }
+    }
+    assert!(round.now - since <= BARRIER * 4, "{:?}", round.now - since);
+}
+
+#[test]
+fn who_did_not_come_back_is_not_expected_next_time_but_later_again() {
+    let mut round = Round::new(Cohort::Full);
+    assert!(round.barrier(8, 0));
+    round.come_back_often(5);
+    round.give_up();
+    assert!(round.barrier(8, 0));
+    round.come_back_often(5);
+    assert!(!round.gathering.is_on(), "five of eight are enough");
+    let mut expected = 5;
+    for _ in 0..200 {
+        round.barrier(8, 0);
+        assert!(round.gathering.expected >= expected);
+        expected = round.gathering.expected;
+    }
+    assert_eq!(expected, 8);
+}
+
+#[test]
+fn writers_that_never_come_back_are_hardly_ever_waited_for() {
+    let mut round = Round::new(Cohort::Full);
+    let mut waited = Duration::ZERO;
+    for barrier in 0..1000 {
+        if round.barrier(1 + barrier % 7, 2) {
+            waited += round.give_up();
+        }
+    }
+    assert!(waited < BARRIER * 40, "{waited:?} in a thousand barriers");
+}
