@@ -37,7 +37,31 @@ impl Writers {
         clock: impl Fn() -> u64 + Send + 'static,
     ) -> Result<Self, Trouble> {
         let program = std::env::current_exe().map_err(|error| Trouble(format!("this program: {error}")))?;
-        let mut process = Command::new(program)
+        Self::start_command(Command::new(&program), dir, session, kind, clock)
+    }
+
+    /// As [`start`](Self::start), behind a program such as `strace` that becomes, and does not only start, the writers.
+    pub(crate) fn start_behind(
+        wrapper: &[&str],
+        dir: &Path,
+        session: u64,
+        kind: Kind,
+    ) -> Result<Self, Trouble> {
+        let program = std::env::current_exe().map_err(|error| Trouble(format!("this program: {error}")))?;
+        let [first, others @ ..] = wrapper else { return Err(Trouble("no wrapper".to_owned())) };
+        let mut command = Command::new(first);
+        command.args(others).arg(program);
+        Self::start_command(command, dir, session, kind, || 0)
+    }
+
+    fn start_command(
+        mut command: Command,
+        dir: &Path,
+        session: u64,
+        kind: Kind,
+        clock: impl Fn() -> u64 + Send + 'static,
+    ) -> Result<Self, Trouble> {
+        let mut process = command
             .args(["writer", "--seed", &session.to_string(), "--kind", kind.name()])
             .arg(dir)
             .stdin(Stdio::piped())
@@ -58,13 +82,26 @@ impl Writers {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The process's number.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    pub(crate) fn acks(&self) -> usize {
+        self.heard().iter().filter(|(_, event)| matches!(event, Ok(Event::Acked { .. }))).count()
+    }
+
+    pub(crate) fn refusals(&self) -> usize {
+        self.heard().iter().filter(|(_, event)| matches!(event, Ok(Event::Refused { .. }))).count()
+    }
+
     /// True once the log has failed, or could not be opened.
     pub(crate) fn has_failed(&self) -> bool {
         self.heard().iter().any(|(_, event)| matches!(event, Ok(Event::Failed { .. })))
     }
 
     /// Waits until the condition holds or so much time has passed.
-    pub(crate) fn wait_until(&self, limit: Duration, condition: impl Fn(&Self) -> bool) {
+    pub(crate) fn wait_until(&self, limit: Duration, mut condition: impl FnMut(&Self) -> bool) {
         let start = Instant::now();
         while start.elapsed() < limit && !condition(self) {
             std::thread::sleep(Duration::from_millis(1));

@@ -3,6 +3,7 @@
 //! Each cycle runs a writer process under one cut or fault, cuts, often cuts or fails the recovery too, then opens, asks
 //! the oracle, cuts right after, opens through the other strategy and asks again.
 
+pub(crate) mod compare;
 #[path = "../../tests/support/sim/directory.rs"]
 #[allow(dead_code, reason = "shared with the simulated disk, which needs more of it")]
 mod directory;

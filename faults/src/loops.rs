@@ -58,18 +58,36 @@ impl FileSystem {
     }
 }
 
-/// A mounted image; unmounted when dropped.
+/// A mounted file system; unmounted when dropped.
 #[derive(Debug)]
-pub(crate) struct LoopMount {
+pub(crate) struct Mount {
     dir: TempDir,
     is_mounted: bool,
 }
 
-impl LoopMount {
+impl Mount {
     pub(crate) fn new(image: &Path, work: &Path) -> Result<Self, Trouble> {
+        Self::with(&["-o", "loop", text(image)?], work)
+    }
+
+    /// As [`new`](Self::new), with a file system that never asks its device to write out its cache.
+    pub(crate) fn without_flushes(image: &Path, work: &Path) -> Result<Self, Trouble> {
+        Self::with(&["-o", "loop,nobarrier", text(image)?], work)
+    }
+
+    /// A file system in memory.
+    pub(crate) fn in_memory(mebibytes: u32, work: &Path) -> Result<Self, Trouble> {
+        Self::with(&["-t", "tmpfs", "-o", &format!("size={mebibytes}m"), "tmpfs"], work)
+    }
+
+    fn with(arguments: &[&str], work: &Path) -> Result<Self, Trouble> {
         let dir = tempfile::tempdir_in(work).map_err(|error| Trouble(format!("a directory: {error}")))?;
-        succeeds("mount", &["-o", "loop", text(image)?, text(dir.path())?])?;
-        Ok(LoopMount { dir, is_mounted: true })
+        succeeds("mount", &[arguments, &[text(dir.path())?]].concat())?;
+        Ok(Mount { dir, is_mounted: true })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.dir.path()
     }
 
     /// Where the log is.
@@ -104,7 +122,7 @@ impl LoopMount {
     }
 }
 
-impl Drop for LoopMount {
+impl Drop for Mount {
     fn drop(&mut self) {
         if self.is_mounted && self.try_unmount().is_err() {
             // Better left behind than its files removed with the directory.

@@ -7,9 +7,12 @@ use std::process::{Command, ExitCode};
 use tempfile::TempDir;
 
 use crate::failure::Trouble;
-use crate::loops::{FileSystem, LoopMount};
+use crate::loops::{FileSystem, Mount};
 
 const NAMESPACE: &str = "WO_WAL_FAULTS_NAMESPACE";
+
+/// A write beyond the limit for files is to be answered, not to end this program or those it starts.
+const WITHOUT_FILE_SIZE_SIGNAL: &str = "trap '' XFSZ; exec \"$@\"";
 
 /// Says visibly that a layer is left out; a failure where `WO_WAL_NO_SKIP` is 1.
 pub(crate) fn skip(layer: &str, why: &str) -> ExitCode {
@@ -31,16 +34,24 @@ impl Means {
     /// Moves this program into the namespace: it starts again there.
     pub(crate) fn find() -> Result<Self, Trouble> {
         if std::env::var_os(NAMESPACE).is_none() {
-            succeeds("unshare", &["--mount", "true"])?;
             let program =
                 std::env::current_exe().map_err(|error| Trouble(format!("this program: {error}")))?;
             let mut again = Command::new("unshare");
-            again.arg("--mount").arg(program).args(std::env::args_os().skip(1)).env(NAMESPACE, "1");
+            again.args(Self::namespace()?).args(["sh", "-c", WITHOUT_FILE_SIZE_SIGNAL, "sh"]);
+            again.arg(program).args(std::env::args_os().skip(1)).env(NAMESPACE, "1");
             return Err(Trouble(format!("unshare: {}", again.exec())));
         }
         let work = tempfile::tempdir().map_err(|error| Trouble(format!("a temporary directory: {error}")))?;
         succeeds("mount", &["-t", "tmpfs", "-o", "size=4g", "tmpfs", text(work.path())?])?;
         Ok(Means { work })
+    }
+
+    /// How to get one: as root, or else as root of a user namespace, which is enough for file systems in memory.
+    fn namespace() -> Result<&'static [&'static str], Trouble> {
+        const AS_ROOT: &[&str] = &["--mount"];
+        const AS_USER: &[&str] = &["--user", "--map-root-user", "--mount"];
+        let works = |arguments: &[&str]| succeeds("unshare", &[arguments, &["true"]].concat());
+        works(AS_ROOT).map(|()| AS_ROOT).or_else(|_| works(AS_USER).map(|()| AS_USER))
     }
 
     pub(crate) fn work(&self) -> &Path {
@@ -59,16 +70,30 @@ impl Means {
             .or_else(Self::missing_ring)
     }
 
+    pub(crate) fn missing_for_kernel(&self) -> Option<String> {
+        let mounted = Mount::in_memory(1, self.work()).and_then(Mount::unmount);
+        mounted
+            .and_then(|()| succeeds("strace", &["-o", "/dev/null", "true"]))
+            .err()
+            .map(|Trouble(why)| why)
+            .or_else(Self::missing_ring)
+    }
+
     pub(crate) fn missing_for_recorder(&self) -> Option<String> {
+        Self::missing_for_fuse().or_else(|| self.missing_for_full())
+    }
+
+    pub(crate) fn missing_for_full(&self) -> Option<String> {
         let all = [FileSystem::Ext4, FileSystem::Xfs, FileSystem::Btrfs];
-        Self::missing_for_fuse()
-            .or_else(|| all.into_iter().find_map(|one| self.can_shut_down(one).err().map(|Trouble(why)| why)))
+        all.into_iter()
+            .find_map(|one| self.can_shut_down(one).err().map(|Trouble(why)| why))
+            .or_else(Self::missing_ring)
     }
 
     /// Makes, mounts and, where that works, shuts down a file system.
     fn can_shut_down(&self, file_system: FileSystem) -> Result<(), Trouble> {
         let image = file_system.make(self.work())?;
-        let mounted = LoopMount::new(&image, self.work())?;
+        let mounted = Mount::new(&image, self.work())?;
         if file_system.can_be_shut_down() {
             mounted.shut_down()?;
         }

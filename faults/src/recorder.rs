@@ -4,6 +4,7 @@
 //! all that was written before the last flush, and of the rest all, nothing, or each sector by coin. A write that reached
 //! the device before a flush counts as flushed, also where the file system had not waited for it.
 
+pub(crate) mod compare;
 mod server;
 mod tape;
 
@@ -16,7 +17,7 @@ use tape::{Entry, Image, Player, Unflushed};
 use crate::child::{History, Writers};
 use crate::crowd::Crowd;
 use crate::failure::{Failure, Outcome, Trouble};
-use crate::loops::{FileSystem, LoopMount};
+use crate::loops::{FileSystem, Mount};
 use crate::strategies::Kind;
 use crate::support::rng::Rng;
 use crate::totals::Totals;
@@ -37,7 +38,7 @@ pub(crate) fn run(work: &Path, kind: Kind, cuts: u64, seed: u64) -> Totals {
         (FileSystem::Btrfs, btrfs_cuts),
     ];
     for (file_system, cuts) in shares {
-        if let Err(why) = cut_recording(work, kind, file_system, cuts, seed, &mut totals) {
+        if let Err(why) = cut_recording(work, kind, file_system, Mount::new, cuts, seed, &mut totals) {
             totals.cycle(file_system.name(), seed, &Err(why));
         }
     }
@@ -50,34 +51,55 @@ pub(crate) fn run(work: &Path, kind: Kind, cuts: u64, seed: u64) -> Totals {
     totals.end()
 }
 
+/// A negative control: a file system that never asks its device to write out its cache, as one does that was told that
+/// there is none. Nothing is ever flushed then, whatever the log does.
+pub(crate) fn run_without_flushes(work: &Path, cuts: u64, seed: u64) -> Totals {
+    let mut totals = Totals::named("recorder", "nobarrier", true, seed);
+    let (kind, file_system) = (Kind::Fsync, FileSystem::Ext4);
+    if let Err(why) = cut_recording(work, kind, file_system, Mount::without_flushes, cuts, seed, &mut totals)
+    {
+        totals.cycle(file_system.name(), seed, &Err(why));
+    }
+    totals.end()
+}
+
+/// How the recorded file system is mounted.
+type MountIt = fn(&Path, &Path) -> Result<Mount, Trouble>;
+
 /// A new file system on a recorded device, and writers on it for as long as the caller says.
 fn record(
     work: &Path,
     kind: Kind,
     file_system: FileSystem,
+    mount: MountIt,
     seed: u64,
     end: impl FnOnce(&Recorder, Writers) -> Outcome<History>,
 ) -> Outcome<(Image, Recorder, History)> {
-    let made = file_system.make(work)?;
-    let before = Image::load(&made).map_err(|error| Trouble(format!("read an image: {error}")))?;
-    let _ = std::fs::remove_file(made);
+    let before = new_image(work, file_system)?;
     let recorder = Recorder::new(before.clone(), work)?;
-    let mounted = LoopMount::new(&recorder.file(), work)?;
+    let mounted = mount(&recorder.file(), work)?;
     let writers = Writers::start(&mounted.log(), seed, kind, recorder.clock())?;
     let history = end(&recorder, writers)?;
     mounted.unmount()?;
     Ok((before, recorder, history))
 }
 
+/// A new file system, as its mkfs leaves it.
+fn new_image(work: &Path, file_system: FileSystem) -> Result<Image, Trouble> {
+    let made = ImageFile(file_system.make(work)?);
+    Image::load(&made.0).map_err(|error| Trouble(format!("read an image: {error}")))
+}
+
 fn cut_recording(
     work: &Path,
     kind: Kind,
     file_system: FileSystem,
+    mount: MountIt,
     cuts: u64,
     seed: u64,
     totals: &mut Totals,
 ) -> Outcome {
-    let (before, recorder, history) = record(work, kind, file_system, seed, |_, writers| {
+    let (before, recorder, history) = record(work, kind, file_system, mount, seed, |_, writers| {
         writers.wait_until(RECORDED_TIME, Writers::has_failed);
         Ok(writers.kill())
     })?;
@@ -112,8 +134,7 @@ fn check(work: &Path, kind: Kind, file_system: FileSystem, image: &Image, crowd:
     let file = ImageFile(work.join("cut.image"));
     image.store(&file.0).map_err(|error| Trouble(format!("write an image: {error}")))?;
     for (kind, cut) in [(kind, file_system.can_be_shut_down()), (kind.other(), false)] {
-        let mounted =
-            LoopMount::new(&file.0, work).map_err(|Trouble(why)| format!("does not mount: {why}"))?;
+        let mounted = Mount::new(&file.0, work).map_err(|Trouble(why)| format!("does not mount: {why}"))?;
         let verdict = open(&mounted.log(), kind).and_then(|(wal, recovery)| {
             crowd.opened(&wal, &recovery)?;
             if cut { Ok(mounted.shut_down()?) } else { Ok(()) }
@@ -142,7 +163,7 @@ fn fail_device(
     seed: u64,
     totals: &mut Totals,
 ) -> Outcome {
-    let (_, recorder, history) = record(work, kind, file_system, seed, |recorder, writers| {
+    let (_, recorder, history) = record(work, kind, file_system, Mount::new, seed, |recorder, writers| {
         writers.wait_until(Duration::from_millis(300), Writers::has_failed);
         recorder.device().fail_group = Some(errno);
         writers.wait_until(PATIENCE, Writers::has_failed);

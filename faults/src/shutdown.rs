@@ -8,15 +8,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::child::Writers;
+use crate::compare::{self, Pair};
 use crate::crowd::Crowd;
 use crate::failure::{Failure, Outcome, Trouble};
-use crate::loops::{FileSystem, LoopMount};
+use crate::loops::{FileSystem, Mount};
+use crate::schedule::{STEPS, Schedule, Transcript};
 use crate::strategies::Kind;
 use crate::support::rng::Rng;
 use crate::totals::Totals;
 use crate::writer::open;
 
 const CYCLES_PER_LOG: u64 = 10;
+/// Calls that meet a file system which has stopped.
+const STEPS_AFTER_STOP: u64 = 8;
 
 /// Runs so many cycles with one strategy, on ext4 and XFS in turn.
 pub(crate) fn run(work: &Path, kind: Kind, cycles: u64, seed: u64) -> Totals {
@@ -69,7 +73,7 @@ impl<'a> Log<'a> {
     }
 
     fn write(&mut self, seed: u64, rng: &mut Rng, totals: &mut Totals) -> Outcome {
-        let mounted = LoopMount::new(&self.image, self.work)?;
+        let mounted = Mount::new(&self.image, self.work)?;
         let writers = Writers::start(&mounted.log(), seed, self.kind, || 0)?;
         let time = Duration::from_micros(10_000 + rng.below(120_000));
         writers.wait_until(time, Writers::has_failed);
@@ -86,7 +90,7 @@ impl<'a> Log<'a> {
 
     /// An open that the file system stops under, at any moment of it.
     fn cut_recovery(&mut self, rng: &mut Rng, totals: &mut Totals) -> Outcome {
-        let mounted = LoopMount::new(&self.image, self.work)?;
+        let mounted = Mount::new(&self.image, self.work)?;
         let (kind, path) = (self.kind, mounted.log());
         let is_cut = AtomicBool::new(false);
         let delay = Duration::from_micros(rng.below(4000));
@@ -116,7 +120,7 @@ impl<'a> Log<'a> {
 
     /// Opens the log and asks the oracle; cuts right after, or lets it close.
     fn recover(&mut self, kind: Kind, cut: bool, totals: &mut Totals) -> Outcome {
-        let mounted = LoopMount::new(&self.image, self.work)?;
+        let mounted = Mount::new(&self.image, self.work)?;
         let (wal, recovery) = open(&mounted.log(), kind)?;
         let verdict = self.crowd.opened(&wal, &recovery);
         if cut {
@@ -127,4 +131,42 @@ impl<'a> Log<'a> {
         mounted.unmount()?;
         Ok(verdict?)
     }
+}
+
+/// The comparison of strategies: the file system stops after a step that the seed picks, the caller goes on for some more.
+pub(crate) fn compare(work: &Path, pair: Pair, count: u64, seed: u64, totals: &mut Totals) {
+    for number in 0..count {
+        let cycle_seed = seed.wrapping_mul(1_000_003).wrapping_add(number);
+        let file_system = [FileSystem::Ext4, FileSystem::Xfs][usize::from(number % 2 == 1)];
+        let step = Rng::new(cycle_seed).below(STEPS);
+        totals.cuts += 2;
+        let what = format!("{} stopped after step {step}", file_system.name());
+        compare::compare(pair, totals, &what, cycle_seed, |kind| {
+            stopped_after(work, file_system, kind, cycle_seed, step)
+        });
+    }
+}
+
+fn stopped_after(
+    work: &Path,
+    file_system: FileSystem,
+    kind: Kind,
+    seed: u64,
+    step: u64,
+) -> Outcome<Transcript> {
+    let log = Log::new(work, kind, file_system)?;
+    let mounted = Mount::new(&log.image, work)?;
+    let mut schedule = Schedule::new(seed, kind);
+    if let Some(wal) = schedule.open(&mounted.log())? {
+        schedule.steps(&wal, step);
+        mounted.shut_down()?;
+        schedule.caller.can_be_cut_off(true);
+        schedule.steps(&wal, STEPS_AFTER_STOP);
+        schedule.caller.close(&wal);
+    }
+    mounted.unmount()?;
+    let mounted = Mount::new(&log.image, work)?;
+    let transcript = schedule.recover(&mounted.log())?;
+    mounted.unmount()?;
+    Ok(transcript)
 }

@@ -19,6 +19,8 @@ pub(crate) enum Kind {
     NoSync,
     /// WRITE and FSYNC in one go without the link between them: a negative control.
     Unlinked,
+    /// Writes and syncs, and takes what was refused, or done in part, for done: a negative control.
+    Blind,
 }
 
 impl Kind {
@@ -28,18 +30,19 @@ impl Kind {
             Kind::Uring => "uring",
             Kind::NoSync => "no-sync",
             Kind::Unlinked => "unlinked",
+            Kind::Blind => "blind",
         }
     }
 
     pub(crate) fn is_control(self) -> bool {
-        matches!(self, Kind::NoSync | Kind::Unlinked)
+        matches!(self, Kind::NoSync | Kind::Unlinked | Kind::Blind)
     }
 
     /// Whom a second recovery is left to: a log written through one strategy opens through the other.
     pub(crate) fn other(self) -> Kind {
         match self {
             Kind::Fsync => Kind::Uring,
-            Kind::Uring | Kind::NoSync | Kind::Unlinked => Kind::Fsync,
+            Kind::Uring | Kind::NoSync | Kind::Unlinked | Kind::Blind => Kind::Fsync,
         }
     }
 
@@ -61,6 +64,7 @@ impl Kind {
             Kind::Uring => Arc::new(Uring::new()?),
             Kind::NoSync => Arc::new(NoSync),
             Kind::Unlinked => Arc::new(Uring::with_form(Form::Unlinked)?),
+            Kind::Blind => Arc::new(Blind),
         })
     }
 }
@@ -77,5 +81,22 @@ impl SyncStrategy for NoSync {
     fn persist(&self, extent: Extent<'_>) -> io::Result<()> {
         let file = std::fs::File::from(extent.file().try_clone_to_owned()?);
         file.write_all_at(extent.bytes(), extent.offset())
+    }
+}
+
+/// Does not look at the answers.
+#[derive(Debug)]
+struct Blind;
+
+impl SyncStrategy for Blind {
+    fn name(&self) -> &'static str {
+        "blind"
+    }
+
+    fn persist(&self, extent: Extent<'_>) -> io::Result<()> {
+        let file = std::fs::File::from(extent.file().try_clone_to_owned()?);
+        let _ = file.write_at(extent.bytes(), extent.offset());
+        let _ = file.sync_data();
+        Ok(())
     }
 }

@@ -10,10 +10,15 @@ use crate::strategies::Kind;
 #[derive(Debug)]
 pub(crate) struct Totals {
     layer: &'static str,
-    kind: Kind,
+    /// The strategy, or what else the row is about.
+    name: &'static str,
+    /// What chooses this row among its layer's on the command line.
+    choice: String,
+    /// It must find losses.
+    is_control: bool,
     seed: u64,
     pub(crate) cycles: u64,
-    acks: u64,
+    pub(crate) acks: u64,
     pub(crate) cuts: u64,
     /// Faults that are no cuts and that failed the log.
     pub(crate) failed_logs: u64,
@@ -26,10 +31,18 @@ pub(crate) struct Totals {
 
 impl Totals {
     pub(crate) fn new(layer: &'static str, kind: Kind, seed: u64) -> Self {
+        let choice = if kind.is_control() { String::new() } else { format!(" --strategy {}", kind.name()) };
+        Totals { choice, ..Self::named(layer, kind.name(), kind.is_control(), seed) }
+    }
+
+    /// A row that is not about one strategy.
+    pub(crate) fn named(layer: &'static str, name: &'static str, is_control: bool, seed: u64) -> Self {
         let start = Instant::now();
         Totals {
             layer,
-            kind,
+            name,
+            choice: String::new(),
+            is_control,
             seed,
             cycles: 0,
             acks: 0,
@@ -57,12 +70,12 @@ impl Totals {
         };
         let is_loss = word == "LOSS";
         *if is_loss { &mut self.losses } else { &mut self.troubles } += 1;
-        if is_loss && self.kind.is_control() {
+        if is_loss && self.is_control {
             return;
         }
-        let (layer, kind, seed, cycle) = (self.layer, self.kind.name(), self.seed, self.cycles - 1);
-        println!("{word} {layer} {kind}, cycle {cycle} (seed {cycle_seed}), {what}: {why}");
-        println!("  again: {layer} --strategy {kind} --seed {seed}");
+        let (layer, name, seed, cycle) = (self.layer, self.name, self.seed, self.cycles - 1);
+        println!("{word} {layer} {name}, cycle {cycle} (seed {cycle_seed}), {what}: {why}");
+        println!("  again: {layer}{} --seed {seed}", self.choice);
     }
 
     /// Ends the count and says it in one line.
@@ -76,13 +89,13 @@ impl Totals {
         format!(
             "{:9} {:9} {:6} cycles {:8} acks {:6} cuts {:5} failed logs {:4} losses{}  {:4} s, seed {}",
             self.layer,
-            self.kind.name(),
+            self.name,
             self.cycles,
             self.acks,
             self.cuts,
             self.failed_logs,
             self.losses,
-            if self.kind.is_control() { " (wanted: it is a negative control)" } else { "" },
+            if self.is_control { " (wanted: it is a negative control)" } else { "" },
             self.time.as_secs(),
             self.seed,
         )
@@ -90,7 +103,7 @@ impl Totals {
 
     /// Nothing lost by a strategy that syncs, something lost by one that does not.
     pub(crate) fn is_as_it_should_be(&self) -> bool {
-        self.cycles > 0 && self.troubles == 0 && (self.losses > 0) == self.kind.is_control()
+        self.cycles > 0 && self.troubles == 0 && (self.losses > 0) == self.is_control
     }
 }
 
@@ -104,7 +117,7 @@ pub(crate) fn table(all: &[Totals]) -> bool {
             if totals.is_as_it_should_be() { "" } else { "  NOT AS IT SHOULD BE" }
         );
     }
-    let tested = || all.iter().filter(|totals| !totals.kind.is_control());
+    let tested = || all.iter().filter(|totals| !totals.is_control);
     println!(
         "together: {} cycles, {} acks, {} cuts, {} losses",
         tested().map(|totals| totals.cycles).sum::<u64>(),

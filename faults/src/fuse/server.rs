@@ -79,7 +79,7 @@ impl Server {
     fn request(&self, class: Class) -> Result<(MutexGuard<'_, Storage>, Option<Fault>), i32> {
         let mut storage = self.reach()?;
         match storage.meet(class) {
-            Some(Fault::Cut) => Err(libc::EIO),
+            Some(Fault::Cut | Fault::Kill) => Err(libc::EIO),
             Some(Fault::Fail(errno)) if class != Class::Sync => Err(errno),
             fault => Ok((storage, fault)),
         }

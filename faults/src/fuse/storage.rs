@@ -23,6 +23,8 @@ pub(super) enum Class {
 pub(super) enum Fault {
     /// The power goes.
     Cut,
+    /// The process is killed: what it wrote stays, and nothing it still asks for is done.
+    Kill,
     /// The request fails and does nothing; a failed sync also forgets what it was to make durable.
     Fail(i32),
     /// The write is taken and forgotten before it is durable. The next sync of each open file description says so, once.
@@ -95,6 +97,11 @@ impl Storage {
         self.plan.is_none()
     }
 
+    /// How many more requests pass before the fault that is planned.
+    pub(super) fn requests_before_plan(&self) -> Option<u64> {
+        self.plan.map(|plan| plan.requests_before)
+    }
+
     /// Whether the request meets the planned fault.
     pub(super) fn meet(&mut self, class: Class) -> Option<Fault> {
         let plan = self.plan.as_mut().filter(|plan| plan.class.is_none_or(|wanted| wanted == class))?;
@@ -104,8 +111,10 @@ impl Storage {
         }
         let fault = plan.fault;
         self.plan = None;
-        if fault == Fault::Cut {
-            self.cut();
+        match fault {
+            Fault::Cut => self.cut(),
+            Fault::Kill => self.leave_behind(),
+            _ => {}
         }
         Some(fault)
     }
@@ -189,10 +198,21 @@ impl Storage {
         for inode in self.inodes.values_mut() {
             inode.cut(&mut self.rng, kept_percent);
         }
+        self.leave_behind();
+        self.cuts += 1;
+    }
+
+    /// As [`cut`](Self::cut), with coins that do not depend on what came before.
+    pub(super) fn cut_by(&mut self, seed: u64) {
+        self.rng = Rng::new(seed);
+        self.cut();
+    }
+
+    /// Nothing is reached any more through what is mounted now.
+    fn leave_behind(&mut self) {
         self.handles.clear();
         self.plan = None;
         self.generation += 1;
-        self.cuts += 1;
     }
 }
 

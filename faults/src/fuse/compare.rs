@@ -1,0 +1,86 @@
+//! The comparison of strategies on a file system that forgets what was not synced.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::server::{Mounted, lock};
+use super::storage::{Class, Fault, Plan, Storage};
+use crate::compare::{Pair, compare};
+use crate::failure::Outcome;
+use crate::schedule::{STEPS, Schedule, Transcript};
+use crate::strategies::Kind;
+use crate::support::rng::Rng;
+use crate::totals::Totals;
+
+/// Every kind of fault, with the requests it may hit.
+const FAULTS: [(Option<Class>, Fault); 15] = [
+    (Some(Class::Sync), Fault::Fail(libc::EIO)),
+    (Some(Class::Write), Fault::Fail(libc::EIO)),
+    (Some(Class::Write), Fault::Short),
+    (None, Fault::Cut),
+    (None, Fault::Kill),
+    (Some(Class::Sync), Fault::Fail(libc::ENOSPC)),
+    (Some(Class::Write), Fault::Fail(libc::ENOSPC)),
+    (Some(Class::Write), Fault::Forget(libc::EIO)),
+    (Some(Class::Write), Fault::Forget(libc::ENOSPC)),
+    (Some(Class::Reserve), Fault::Fail(libc::ENOSPC)),
+    (Some(Class::Reserve), Fault::Fail(libc::EIO)),
+    (Some(Class::Name), Fault::Fail(libc::EIO)),
+    (Some(Class::Directory), Fault::Fail(libc::EIO)),
+    (Some(Class::Write), Fault::Stall(Duration::from_millis(30))),
+    (Some(Class::Sync), Fault::Stall(Duration::from_millis(30))),
+];
+
+/// Each fault in turn, at a request that the seed picks among those that a life without a fault makes.
+pub(crate) fn run(work: &Path, pair: Pair, count: u64, seed: u64, totals: &mut Totals) {
+    for number in 0..count {
+        let cycle_seed = seed.wrapping_mul(1_000_003).wrapping_add(number);
+        let mut rng = Rng::new(cycle_seed);
+        let (class, fault) = FAULTS[usize::try_from(number).unwrap_or(0) % FAULTS.len()];
+        let requests = match requests(work, pair.0, cycle_seed, class, fault) {
+            Ok(requests) => requests,
+            Err(failure) => {
+                totals.cycle("no fault", cycle_seed, &Err(failure));
+                continue;
+            }
+        };
+        let plan = Plan { class, requests_before: rng.below(requests.max(1)), fault };
+        totals.cuts += 2;
+        compare(pair, totals, &format!("{plan:?}"), cycle_seed, |kind| {
+            Ok(live(work, kind, cycle_seed, plan)?.0)
+        });
+    }
+}
+
+/// How many requests a life makes that could meet such a fault.
+fn requests(work: &Path, kind: Kind, seed: u64, class: Option<Class>, fault: Fault) -> Outcome<u64> {
+    let plan = Plan { class, requests_before: u64::MAX, fault };
+    Ok(live(work, kind, seed, plan)?.1)
+}
+
+/// A life under a plan and what a cut then leaves of it; also how many requests passed before the plan's own.
+fn live(work: &Path, kind: Kind, seed: u64, plan: Plan) -> Outcome<(Transcript, u64)> {
+    let storage = Arc::new(Mutex::new(Storage::new(seed)));
+    let direct_io = seed.is_multiple_of(4);
+    let mounted = Mounted::new(&storage, work, direct_io)?;
+    lock(&storage).plan(Some(plan));
+    let mut schedule = Schedule::new(seed, kind);
+    schedule.caller.can_be_cut_off(matches!(plan.fault, Fault::Cut | Fault::Kill));
+    if let Some(wal) = schedule.open(mounted.path())? {
+        schedule.steps(&wal, STEPS);
+        schedule.caller.close(&wal);
+    }
+    let requests = {
+        let mut storage = lock(&storage);
+        let left = storage.requests_before_plan();
+        storage.plan(None);
+        if plan.fault != Fault::Kill {
+            storage.cut_by(seed);
+        }
+        plan.requests_before - left.unwrap_or(0)
+    };
+    drop(mounted);
+    let mounted = Mounted::new(&storage, work, direct_io)?;
+    Ok((schedule.recover(mounted.path())?, requests))
+}
