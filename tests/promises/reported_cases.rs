@@ -246,12 +246,12 @@ fn h07_a_ticket_that_is_dropped_takes_nothing_from_anybody() {
 fn h08_replays_on_many_threads_go_on_beside_rotations_and_trims() {
     for_each_disk(|env| {
         let wal = env.open();
-        append_numbered(&wal, 1, 1, 3000);
+        append_numbered(&wal, 1, 1, 9000);
         std::thread::scope(|scope| {
             let writer = scope.spawn(|| {
-                for first in (2..202).step_by(20) {
-                    append_numbered(&wal, first, 20, 3000);
-                    wal.trim(lsn(first + 10)).unwrap();
+                for first in (2..82).step_by(10) {
+                    append_numbered(&wal, first, 10, 9000);
+                    wal.trim(lsn(first + 5)).unwrap();
                 }
             });
             let replay_on = || {
@@ -263,7 +263,7 @@ fn h08_replays_on_many_threads_go_on_beside_rotations_and_trims() {
                     replays += 1;
                 }
             };
-            std::thread::scope(|readers| (0..8).for_each(|_| drop(readers.spawn(replay_on))));
+            std::thread::scope(|readers| (0..4).for_each(|_| drop(readers.spawn(replay_on))));
         });
     });
 }
