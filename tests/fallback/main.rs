@@ -18,6 +18,7 @@ mod again;
 mod cases;
 mod conditions;
 mod full_disk;
+mod injected;
 mod leftovers;
 mod limits;
 mod seccomp;

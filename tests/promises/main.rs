@@ -24,3 +24,4 @@ mod p10_liveness;
 mod p11_one_writer;
 mod p12_any_payload;
 mod random_lives;
+mod reported_cases;

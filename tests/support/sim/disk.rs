@@ -83,7 +83,10 @@ impl Disk for SimDisk {
     fn list(&self) -> io::Result<Vec<String>> {
         let mut state = self.machine.lock();
         state.enter(self.life, || "list".to_owned())?;
-        Ok(state.directory.names().cloned().collect())
+        // In an order that is of no use to anybody.
+        let mut names: Vec<_> = state.directory.names().cloned().collect();
+        names.reverse();
+        Ok(names)
     }
 
     fn create(&self, name: &str) -> io::Result<File> {
