@@ -21,8 +21,6 @@ const MEMORY_MEBIBYTES: u32 = 8;
 const RECORD_BYTES: u64 = 9000;
 /// Several segments of them, so that half of them can be trimmed.
 const RECORDS_BEFORE: u64 = 60;
-/// Of the next segment this takes nearly all.
-const LARGE_RECORD_BYTES: usize = 50_000;
 /// Far more records than fit in what a full file system has reserved.
 const RECORDS_MAX: u64 = 200;
 
@@ -110,6 +108,8 @@ fn live(work: &Path, kind: Kind, place: Place, seed: u64, what: &mut String, tot
 struct Life {
     kind: Kind,
     rng: Rng,
+    /// As large as the spare file, or larger.
+    segment_bytes: u64,
     caller: Caller,
     wal: Option<Wal>,
     log: PathBuf,
@@ -121,6 +121,7 @@ impl Life {
         Ok(Life {
             kind,
             rng: Rng::new(seed),
+            segment_bytes: SEGMENT_BYTES << (seed % 2),
             caller: Caller::new(),
             wal: None,
             log: mounted.log(),
@@ -144,16 +145,19 @@ impl Life {
         self.close();
         self.ballast.fill_for_good()?;
         self.open()?;
-        self.refused(LARGE_RECORD_BYTES)?;
+        self.refused()?;
         reached("trim, full");
         self.trim(before / 2)?;
         self.ballast.fill_for_good()?;
-        self.append(LARGE_RECORD_BYTES)?;
+        self.append_large()?;
         self.append_until_full()?;
         reached("trim of everything, full");
-        self.trim(u64::MAX)?;
-        self.ballast.fill_for_good()?;
-        self.append(LARGE_RECORD_BYTES)?;
+        for _ in 0..3 {
+            self.trim(u64::MAX)?;
+            self.ballast.fill_for_good()?;
+            self.append_large()?;
+            self.append_until_full()?;
+        }
         reached("open after the trims, full");
         self.close();
         self.ballast.fill_for_good()?;
@@ -184,7 +188,7 @@ impl Life {
         let strategy = self.kind.make_patiently();
         let strategy =
             strategy.map_err(|error| Trouble(format!("strategy {}: {error}", self.kind.name())))?;
-        let opened = Wal::options().segment_bytes(SEGMENT_BYTES).strategy(strategy).open(&self.log);
+        let opened = Wal::options().segment_bytes(self.segment_bytes).strategy(strategy).open(&self.log);
         self.wal = self.caller.opened(opened);
         let wal = self.wal().map_err(|_| self.last_answer("does not open"))?;
         self.caller.replay(&wal);
@@ -226,7 +230,17 @@ impl Life {
             .map_err(|error| Failure::Promise(format!("an append of {bytes} bytes: {error}")))
     }
 
-    fn refused(&mut self, bytes: usize) -> Outcome {
+    /// Appends what takes most of a segment.
+    fn append_large(&mut self) -> Outcome {
+        self.append(self.large_bytes())
+    }
+
+    fn large_bytes(&self) -> usize {
+        usize::try_from(self.segment_bytes / 4 * 3).unwrap_or(0)
+    }
+
+    fn refused(&mut self) -> Outcome {
+        let bytes = self.large_bytes();
         match self.try_append(bytes)? {
             Err(Error::StorageFull { .. }) => Ok(()),
             other => Err(Failure::Promise(format!("an append of {bytes} bytes without room: {other:?}"))),

@@ -53,6 +53,12 @@ pub(crate) fn run(work: &Path, pair: Pair, count: u64, seed: u64, totals: &mut T
     }
 }
 
+/// Whether some call must answer with an error. Of a write, the kernel may hand on a failure in the middle as a short one,
+/// and no space for a file that is made ahead of need is no failure.
+fn must_be_told(plan: Plan) -> bool {
+    plan.class == Some(Class::Sync) && plan.fault == Fault::Fail(libc::EIO)
+}
+
 /// How many requests a life makes that could meet such a fault.
 fn requests(work: &Path, kind: Kind, seed: u64, class: Option<Class>, fault: Fault) -> Outcome<u64> {
     let plan = Plan { class, requests_before: u64::MAX, fault };
@@ -70,6 +76,10 @@ fn live(work: &Path, kind: Kind, seed: u64, plan: Plan) -> Outcome<(Transcript, 
     if let Some(wal) = schedule.open(mounted.path())? {
         schedule.steps(&wal, STEPS);
         schedule.caller.close(&wal);
+    }
+    let is_silent = !schedule.caller.answers.iter().any(|answer| answer.contains("Err("));
+    if lock(&storage).plan_is_done() && must_be_told(plan) && is_silent {
+        schedule.caller.broken("nobody was told of the failure");
     }
     let requests = {
         let mut storage = lock(&storage);
