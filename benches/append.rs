@@ -1,7 +1,7 @@
 //! Appends in a closed loop: each writer waits until its record is durable, then appends the next one.
 //!
-//! The log against the bare loop (one writer) and against the greedy reference (several), alternating in one run, so
-//! that both meet the same device. Every run is read back and checked.
+//! The log against the bare loop (one writer) or the greedy reference (several), and against itself with
+//! `Cohort::Greedy`, alternating in one run, so that all meet the same device. Every run is read back and checked.
 #![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
@@ -9,150 +9,183 @@ mod common;
 mod reference;
 
 use std::path::Path;
-use std::sync::Barrier;
+use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Checker, Setup, fill_record, median, per_second, span};
+use common::{Checker, Setup, Usage, at_percent, fill_record, median, per_second, span};
 use reference::{BareLoop, Greedy};
 use wo_wal::strategy::Fsync;
-use wo_wal::{Reader, Wal};
+use wo_wal::{Cohort, Reader, Wal};
 
 const RECORD_BYTES: usize = 256;
 const WRITERS: [usize; 4] = [1, 4, 16, 64];
+
+/// Who is measured. The first is what the others are compared with.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Side {
+    Reference,
+    Log(Cohort),
+}
+
+const SIDES: [Side; 3] = [Side::Reference, Side::Log(Cohort::Full), Side::Log(Cohort::Greedy)];
+
+impl Side {
+    fn name(self, writers: usize) -> &'static str {
+        match self {
+            Side::Reference if writers == 1 => "bare loop",
+            Side::Reference => "greedy reference",
+            Side::Log(Cohort::Full) => "wo-wal",
+            Side::Log(_) => "wo-wal, greedy",
+        }
+    }
+}
 
 /// One trial of one side.
 #[derive(Debug)]
 struct Trial {
     records_per_second: f64,
     records_per_barrier: f64,
+    p50_us: f64,
+    p99_us: f64,
+    cpu_us_per_record: f64,
 }
 
 fn main() {
     let setup = Setup::announce("append");
-    let trials = setup.pick(7, 1);
-    println!("{RECORD_BYTES}-byte records, median of {trials} alternating trials (smallest to largest)");
+    let trials = setup.pick(15, 1);
+    println!("{RECORD_BYTES}-byte records, medians of {trials} alternating trials; ratios trial by trial");
     println!(
-        "writers    wo-wal records/s         reference records/s      ratio                 records/barrier"
+        "writers  side              records/s  ratio                  p50 us (ratio)   p99 us (ratio)    CPU us/record (ratio)  records/barrier"
     );
     for writers in WRITERS {
         let records = setup.pick(2_000 * writers.clamp(2, 32) as u64, 20 * writers as u64);
         let records_per_writer = records / writers as u64;
-        let mut log = Vec::new();
-        let mut reference = Vec::new();
+        let mut of_side: [Vec<Trial>; SIDES.len()] = Default::default();
         for trial in 0..trials {
-            let (log_path, reference_path) = (setup.path("log"), setup.path("reference"));
-            // The side that goes first changes: whatever the device does over time hits both.
-            if trial % 2 == 0 {
-                log.push(run_log(&log_path, writers, records_per_writer));
-                reference.push(run_reference(&reference_path, writers, records_per_writer));
-            } else {
-                reference.push(run_reference(&reference_path, writers, records_per_writer));
-                log.push(run_log(&log_path, writers, records_per_writer));
+            // Who goes first changes: whatever the device does over time hits all.
+            for place in 0..SIDES.len() {
+                let index = (trial + place) % SIDES.len();
+                of_side[index].push(run(&setup.path("log"), SIDES[index], writers, records_per_writer));
             }
         }
-        print_row(writers, &log, &reference);
+        for (side, results) in SIDES.iter().zip(&of_side) {
+            print_row(writers, side.name(writers), results, &of_side[0]);
+        }
     }
 }
 
-fn print_row(writers: usize, log: &[Trial], reference: &[Trial]) {
-    let rates = |trials: &[Trial]| trials.iter().map(|trial| trial.records_per_second).collect::<Vec<_>>();
-    let (log_rates, reference_rates) = (rates(log), rates(reference));
-    let ratios: Vec<f64> = log_rates.iter().zip(&reference_rates).map(|(log, other)| log / other).collect();
-    let per_barrier =
-        |trials: &[Trial]| median(&trials.iter().map(|trial| trial.records_per_barrier).collect::<Vec<_>>());
-    let with_span = |values: &[f64]| {
-        let (smallest, largest) = span(values);
-        format!("{:.0} ({smallest:.0} to {largest:.0})", median(values))
+fn print_row(writers: usize, name: &str, trials: &[Trial], reference: &[Trial]) {
+    let of = |field: fn(&Trial) -> f64| median(&trials.iter().map(field).collect::<Vec<_>>());
+    let ratios = |field: fn(&Trial) -> f64| -> Vec<f64> {
+        trials.iter().zip(reference).map(|(trial, other)| field(trial) / field(other)).collect()
     };
-    let (ratio_smallest, ratio_largest) = span(&ratios);
+    let with_ratio = |field: fn(&Trial) -> f64, digits: usize| {
+        format!("{:.digits$} ({:.2})", of(field), median(&ratios(field)))
+    };
+    let throughput = ratios(|trial| trial.records_per_second);
+    let (smallest, largest) = span(&throughput);
     println!(
-        "{writers:>7}    {:<24} {:<24} {:<21} {:.1} against {:.1}",
-        with_span(&log_rates),
-        with_span(&reference_rates),
-        format!("{:.3} ({ratio_smallest:.2} to {ratio_largest:.2})", median(&ratios)),
-        per_barrier(log),
-        per_barrier(reference),
+        "{writers:>7}  {name:<16}  {:>9.0}  {:<21}  {:<15}  {:<16}  {:<21}  {:.1}",
+        of(|trial| trial.records_per_second),
+        format!("{:.3} ({smallest:.2} to {largest:.2})", median(&throughput)),
+        with_ratio(|trial| trial.p50_us, 0),
+        with_ratio(|trial| trial.p99_us, 0),
+        with_ratio(|trial| trial.cpu_us_per_record, 1),
+        of(|trial| trial.records_per_barrier),
     );
 }
 
-/// Lets the writers run against each other; returns how long they took together.
-fn closed_loop(writers: usize, records_per_writer: u64, append: impl Fn(&[u8]) + Sync) -> Duration {
+/// What a closed loop has measured.
+struct Loop {
+    took: Duration,
+    cpu: Duration,
+    sorted_us: Vec<f64>,
+}
+
+/// Lets the writers run against each other.
+fn closed_loop(writers: usize, records_per_writer: u64, append: impl Fn(&[u8]) + Sync) -> Loop {
     let start = Barrier::new(writers + 1);
-    std::thread::scope(|scope| {
+    let latencies_us = Mutex::new(Vec::new());
+    let (took, cpu) = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..writers)
             .map(|writer| {
-                let (start, append) = (&start, &append);
+                let (start, append, latencies_us) = (&start, &append, &latencies_us);
                 scope.spawn(move || {
                     let mut record = [0; RECORD_BYTES];
+                    let mut own_us = Vec::with_capacity(usize::try_from(records_per_writer).unwrap());
                     start.wait();
                     for sequence in 0..records_per_writer {
                         fill_record(&mut record, writer as u64, sequence);
+                        let started = Instant::now();
                         append(&record);
+                        own_us.push(started.elapsed().as_secs_f64() * 1e6);
                     }
+                    latencies_us.lock().unwrap().extend(own_us);
                 })
             })
             .collect();
-        let started = Instant::now();
+        let (before, started) = (Usage::now(), Instant::now());
         start.wait();
         for thread in threads {
             thread.join().unwrap();
         }
-        started.elapsed()
-    })
+        (started.elapsed(), Usage::now().since(&before).cpu)
+    });
+    let mut sorted_us = latencies_us.into_inner().unwrap();
+    sorted_us.sort_by(f64::total_cmp);
+    Loop { took, cpu, sorted_us }
 }
 
-fn run_log(path: &Path, writers: usize, records_per_writer: u64) -> Trial {
+fn run(path: &Path, side: Side, writers: usize, records_per_writer: u64) -> Trial {
+    let records = writers as u64 * records_per_writer;
+    let mut checker = Checker::new(writers, RECORD_BYTES);
+    let (measured, barriers) = match side {
+        Side::Log(cohort) => run_log(path, cohort, writers, records_per_writer, &mut checker),
+        Side::Reference if writers == 1 => {
+            let bare = Mutex::new(BareLoop::create(path, records, RECORD_BYTES));
+            let measured = closed_loop(1, records, |record| bare.lock().unwrap().append(record));
+            bare.into_inner().unwrap().verify(&mut checker);
+            std::fs::remove_file(path).unwrap();
+            (measured, records)
+        }
+        Side::Reference => {
+            let greedy = Greedy::create(path, records, RECORD_BYTES);
+            let measured = closed_loop(writers, records_per_writer, |record| greedy.append(record));
+            greedy.verify(&mut checker);
+            std::fs::remove_file(path).unwrap();
+            (measured, greedy.barriers())
+        }
+    };
+    checker.finish(records_per_writer);
+    Trial {
+        records_per_second: per_second(records, measured.took),
+        records_per_barrier: records as f64 / barriers as f64,
+        p50_us: at_percent(&measured.sorted_us, 50),
+        p99_us: at_percent(&measured.sorted_us, 99),
+        cpu_us_per_record: measured.cpu.as_secs_f64() * 1e6 / records as f64,
+    }
+}
+
+fn run_log(
+    path: &Path,
+    cohort: Cohort,
+    writers: usize,
+    records_per_writer: u64,
+    checker: &mut Checker,
+) -> (Loop, u64) {
     // The reference makes its barriers the same way; `strategies` compares the strategies.
-    let (wal, _) = Wal::options().strategy(Fsync::new()).open(path).unwrap();
+    let (wal, _) = Wal::options().strategy(Fsync::new()).cohort(cohort).open(path).unwrap();
     let barriers_before = wal.stats().barriers;
-    let took = closed_loop(writers, records_per_writer, |record| {
+    let measured = closed_loop(writers, records_per_writer, |record| {
         wal.append(record).unwrap();
     });
     let barriers = wal.stats().barriers - barriers_before;
     wal.close().unwrap();
     drop(wal);
-    let mut checker = Checker::new(writers, RECORD_BYTES);
     let (reader, _) = Reader::open(path).unwrap();
     for record in reader.replay(..).unwrap() {
         checker.take(&record.unwrap().payload);
     }
-    checker.finish(records_per_writer);
     std::fs::remove_dir_all(path).unwrap();
-    trial(writers as u64 * records_per_writer, barriers, took)
-}
-
-fn run_reference(path: &Path, writers: usize, records_per_writer: u64) -> Trial {
-    let records = writers as u64 * records_per_writer;
-    let mut checker = Checker::new(writers, RECORD_BYTES);
-    let (barriers, took) = if writers == 1 {
-        let mut bare = BareLoop::create(path, records, RECORD_BYTES);
-        let took = bare_loop(&mut bare, records);
-        bare.verify(&mut checker);
-        (records, took)
-    } else {
-        let greedy = Greedy::create(path, records, RECORD_BYTES);
-        let took = closed_loop(writers, records_per_writer, |record| greedy.append(record));
-        greedy.verify(&mut checker);
-        (greedy.barriers(), took)
-    };
-    checker.finish(records_per_writer);
-    std::fs::remove_file(path).unwrap();
-    trial(records, barriers, took)
-}
-
-fn bare_loop(bare: &mut BareLoop, records: u64) -> Duration {
-    let mut record = [0; RECORD_BYTES];
-    let started = Instant::now();
-    for sequence in 0..records {
-        fill_record(&mut record, 0, sequence);
-        bare.append(&record);
-    }
-    started.elapsed()
-}
-
-fn trial(records: u64, barriers: u64, took: Duration) -> Trial {
-    Trial {
-        records_per_second: per_second(records, took),
-        records_per_barrier: records as f64 / barriers as f64,
-    }
+    (measured, barriers)
 }

@@ -10,9 +10,9 @@ mod common;
 
 use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use common::{Checker, Setup, fill_record, median, per_second, span};
+use common::{Checker, Setup, Usage, fill_record, median, per_second, span};
 use wo_wal::strategy::{Form, Fsync, Uring};
 use wo_wal::{Io, Reader, SyncStrategy, Wal};
 
@@ -199,34 +199,4 @@ fn ring_workers() -> usize {
     let names =
         tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")).unwrap_or_default());
     names.filter(|name| name.starts_with("iou-wrk")).count()
-}
-
-/// What the process has used so far.
-struct Usage {
-    cpu: Duration,
-    switches: u64,
-}
-
-impl Usage {
-    #[allow(unsafe_code, reason = "getrusage has no safe wrapper among the dependencies")]
-    fn now() -> Usage {
-        // SAFETY: the structure is plain numbers, for which zero is a value, and `getrusage` writes nothing else.
-        let usage = unsafe {
-            let mut usage: libc::rusage = std::mem::zeroed();
-            assert_eq!(libc::getrusage(libc::RUSAGE_SELF, &raw mut usage), 0);
-            usage
-        };
-        let time = |value: libc::timeval| {
-            Duration::from_secs(u64::try_from(value.tv_sec).unwrap())
-                + Duration::from_micros(u64::try_from(value.tv_usec).unwrap())
-        };
-        Usage {
-            cpu: time(usage.ru_utime) + time(usage.ru_stime),
-            switches: u64::try_from(usage.ru_nvcsw + usage.ru_nivcsw).unwrap(),
-        }
-    }
-
-    fn since(&self, before: &Usage) -> Usage {
-        Usage { cpu: self.cpu.saturating_sub(before.cpu), switches: self.switches - before.switches }
-    }
 }

@@ -123,9 +123,45 @@ pub(crate) fn per_second(count: u64, took: Duration) -> f64 {
     count as f64 / took.as_secs_f64()
 }
 
+/// The value below which so many percent of the sorted values lie.
+pub(crate) fn at_percent(sorted: &[f64], percent: usize) -> f64 {
+    sorted[(sorted.len() - 1) * percent / 100]
+}
+
 /// The smallest and the largest, for a table: how far trials lie apart.
 pub(crate) fn span(values: &[f64]) -> (f64, f64) {
     let smallest = values.iter().copied().fold(f64::INFINITY, f64::min);
     let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     (smallest, largest)
+}
+
+/// What the process has used so far, the kernel's workers for its rings included.
+#[derive(Debug)]
+pub(crate) struct Usage {
+    pub(crate) cpu: Duration,
+    pub(crate) switches: u64,
+}
+
+impl Usage {
+    #[allow(unsafe_code, reason = "getrusage has no safe wrapper among the dependencies")]
+    pub(crate) fn now() -> Usage {
+        // SAFETY: the structure is plain numbers, for which zero is a value, and `getrusage` writes nothing else.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            assert_eq!(libc::getrusage(libc::RUSAGE_SELF, &raw mut usage), 0);
+            usage
+        };
+        let time = |value: libc::timeval| {
+            Duration::from_secs(u64::try_from(value.tv_sec).unwrap())
+                + Duration::from_micros(u64::try_from(value.tv_usec).unwrap())
+        };
+        Usage {
+            cpu: time(usage.ru_utime) + time(usage.ru_stime),
+            switches: u64::try_from(usage.ru_nvcsw + usage.ru_nivcsw).unwrap(),
+        }
+    }
+
+    pub(crate) fn since(&self, before: &Usage) -> Usage {
+        Usage { cpu: self.cpu.saturating_sub(before.cpu), switches: self.switches - before.switches }
+    }
 }

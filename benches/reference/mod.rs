@@ -2,6 +2,7 @@
 //!
 //! Neither frames nor checksums anything, neither can be recovered. Both write into a file of zeros that were really
 //! written and synced before the clock starts, in steps of a record and 8 bytes.
+#![allow(dead_code, reason = "each bench uses its part")]
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;

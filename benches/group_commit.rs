@@ -1,0 +1,325 @@
+//! What group commit is worth outside the closed loop of `append`: arrivals on a schedule of their own, records that are
+//! waited for by the thousand, records that are only submitted, and a reader beside a writer. The log's own two cohort
+//! policies, or a loop that writes the same bytes, alternate in one run; every run is read back and checked.
+#![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+
+mod common;
+mod reference;
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+use common::{Checker, Setup, at_percent, fill_record, median, per_second, span};
+use reference::{BareLoop, Greedy};
+use wo_wal::strategy::Fsync;
+use wo_wal::{Cohort, Reader, Wal};
+
+const RECORD_BYTES: usize = 256;
+
+fn main() {
+    let setup = Setup::announce("group commit");
+    open_loop(&setup);
+    batches(&setup);
+    submits(&setup);
+    reader_beside_writer(&setup);
+}
+
+fn open(path: &Path, cohort: Cohort) -> Wal {
+    Wal::options().strategy(Fsync::new()).cohort(cohort).open(path).unwrap().0
+}
+
+/// Reads every record of a log back and removes it.
+fn verify(path: &Path, writers: usize, records_per_writer: u64) {
+    let mut checker = Checker::new(writers, RECORD_BYTES);
+    let (reader, _) = Reader::open(path).unwrap();
+    for record in reader.replay(..).unwrap() {
+        checker.take(&record.unwrap().payload);
+    }
+    checker.finish(records_per_writer);
+    std::fs::remove_dir_all(path).unwrap();
+}
+
+/// A ratio of medians over trials, with the smallest and the largest.
+fn ratio(of: &[f64], to: &[f64]) -> String {
+    let ratios: Vec<f64> = of.iter().zip(to).map(|(of, to)| of / to).collect();
+    let (smallest, largest) = span(&ratios);
+    format!("{:.3} ({smallest:.2} to {largest:.2})", median(&ratios))
+}
+
+// ---- arrivals on a schedule
+
+const WORKERS: usize = 64;
+
+/// Records arrive at random times, at a part of what the greedy reference can take; the time that counts starts when a
+/// record was due, not when a worker was free for it.
+fn open_loop(setup: &Setup) {
+    let trials = setup.pick(15, 1);
+    let capacity_per_second = reference_capacity(setup);
+    println!(
+        "open loop, {WORKERS} workers, {RECORD_BYTES}-byte records, {trials} alternating trials; capacity of the greedy \
+         reference: {capacity_per_second} records/s; ratios are the full cohort's to greedy"
+    );
+    for percent in [30, 70] {
+        let records_per_second = (capacity_per_second * percent) as f64 / 100.0;
+        // About a second.
+        let records = capacity_per_second * percent / 100 / setup.pick(1, 100);
+        let mut sorted_us: [Vec<Vec<f64>>; 2] = [Vec::new(), Vec::new()];
+        for trial in 0..trials {
+            for place in 0..2 {
+                let index = (trial + place) % 2;
+                let cohort = [Cohort::Full, Cohort::Greedy][index];
+                sorted_us[index].push(scheduled(&setup.path("log"), cohort, records, records_per_second));
+            }
+        }
+        let at = |index: usize, percent: usize| -> Vec<f64> {
+            sorted_us[index].iter().map(|sorted| at_percent(sorted, percent)).collect()
+        };
+        for of in [50, 99] {
+            println!(
+                "  {percent} % of it: p{of} {:.0} us against {:.0} us, ratio {}",
+                median(&at(0, of)),
+                median(&at(1, of)),
+                ratio(&at(0, of), &at(1, of))
+            );
+        }
+    }
+}
+
+/// What the greedy reference takes of as many writers in a closed loop, in records per second.
+fn reference_capacity(setup: &Setup) -> u64 {
+    let records_per_writer = setup.pick(1000, 10);
+    let records = records_per_writer * WORKERS as u64;
+    let greedy = Greedy::create(&setup.path("reference"), records, RECORD_BYTES);
+    let started = Instant::now();
+    std::thread::scope(|scope| {
+        for writer in 0..WORKERS {
+            let greedy = &greedy;
+            scope.spawn(move || {
+                let mut record = [0; RECORD_BYTES];
+                for sequence in 0..records_per_writer {
+                    fill_record(&mut record, writer as u64, sequence);
+                    greedy.append(&record);
+                }
+            });
+        }
+    });
+    let micros = u64::try_from(started.elapsed().as_micros()).unwrap();
+    let mut checker = Checker::new(WORKERS, RECORD_BYTES);
+    greedy.verify(&mut checker);
+    checker.finish(records_per_writer);
+    records * 1_000_000 / micros.max(1)
+}
+
+/// When each record is due, after the start: exponential gaps, the same in each trial of a length.
+fn schedule(records: u64, records_per_second: f64) -> Vec<Duration> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut at_seconds = 0.0;
+    let due = |_| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        let uniform = ((state >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        at_seconds -= uniform.ln() / records_per_second;
+        Duration::from_secs_f64(at_seconds)
+    };
+    (0..records).map(due).collect()
+}
+
+/// Returns the sorted latencies from when each record was due.
+fn scheduled(path: &Path, cohort: Cohort, records: u64, records_per_second: f64) -> Vec<f64> {
+    let wal = open(path, cohort);
+    let due = schedule(records, records_per_second);
+    let next = AtomicUsize::new(0);
+    let all_us = Mutex::new(Vec::new());
+    let started = Instant::now() + Duration::from_millis(20);
+    std::thread::scope(|scope| {
+        for _ in 0..WORKERS {
+            let (wal, due, next, all_us) = (&wal, &due, &next, &all_us);
+            scope.spawn(move || {
+                let mut record = [0; RECORD_BYTES];
+                let mut own_us = Vec::new();
+                loop {
+                    let sequence = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(due) = due.get(sequence) else { break };
+                    let due = started + *due;
+                    // One writer per record: workers overtake each other.
+                    fill_record(&mut record, sequence as u64, 0);
+                    std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                    wal.append(&record).unwrap();
+                    own_us.push(due.elapsed().as_secs_f64() * 1e6);
+                }
+                all_us.lock().unwrap().extend(own_us);
+            });
+        }
+    });
+    wal.close().unwrap();
+    drop(wal);
+    verify(path, usize::try_from(records).unwrap(), 1);
+    let mut sorted_us = all_us.into_inner().unwrap();
+    sorted_us.sort_by(f64::total_cmp);
+    sorted_us
+}
+
+// ---- records that are waited for by the thousand
+
+fn batches(setup: &Setup) {
+    const RECORDS_PER_BARRIER: u64 = 1000;
+    let trials = setup.pick(5, 1);
+    let barriers = setup.pick(1000, 5);
+    let records = barriers * RECORDS_PER_BARRIER;
+    let (mut log, mut bare) = (Vec::new(), Vec::new());
+    for trial in 0..2 * trials {
+        let path = setup.path("log");
+        if trial % 2 == 0 {
+            let wal = open(&path, Cohort::Full);
+            let mut record = [0; RECORD_BYTES];
+            let started = Instant::now();
+            for sequence in 0..records {
+                fill_record(&mut record, 0, sequence);
+                drop(wal.submit(&record).unwrap());
+                if (sequence + 1) % RECORDS_PER_BARRIER == 0 {
+                    wal.sync().unwrap();
+                }
+            }
+            log.push(per_second(records, started.elapsed()));
+            wal.close().unwrap();
+            drop(wal);
+            verify(&path, 1, records);
+        } else {
+            // As many bytes at a time as the log writes for a thousand records.
+            let step = usize::try_from(RECORDS_PER_BARRIER).unwrap() * (RECORD_BYTES + 8) + 56;
+            let mut loop_ = BareLoop::create(&path, barriers, step);
+            let mut bytes = vec![0; step];
+            let started = Instant::now();
+            for sequence in 0..barriers {
+                fill_record(&mut bytes, 0, sequence);
+                loop_.append(&bytes);
+            }
+            bare.push(per_second(records, started.elapsed()));
+            let mut checker = Checker::new(1, step);
+            loop_.verify(&mut checker);
+            checker.finish(barriers);
+            std::fs::remove_file(&path).unwrap();
+        }
+    }
+    println!(
+        "{records} records of {RECORD_BYTES} bytes, a barrier each {RECORDS_PER_BARRIER}, medians of {trials}: {:.0} records/s, \
+         ratio to a loop that writes the same bytes {}",
+        median(&log),
+        ratio(&log, &bare)
+    );
+}
+
+// ---- records that are only submitted
+
+fn submits(setup: &Setup) {
+    const WRITERS: usize = 2;
+    let trials = setup.pick(5, 1);
+    let records_per_writer = setup.pick(1_000_000, 2000);
+    let mut rates = Vec::new();
+    for _ in 0..trials {
+        let path = setup.path("log");
+        let wal = open(&path, Cohort::Full);
+        let done = AtomicUsize::new(0);
+        let start = Barrier::new(WRITERS + 1);
+        let mut started = Instant::now();
+        let mut took = Duration::ZERO;
+        std::thread::scope(|scope| {
+            for writer in 0..WRITERS {
+                let (wal, done, start) = (&wal, &done, &start);
+                scope.spawn(move || {
+                    let mut record = [0; RECORD_BYTES];
+                    start.wait();
+                    for sequence in 0..records_per_writer {
+                        fill_record(&mut record, writer as u64, sequence);
+                        drop(wal.submit(&record).unwrap());
+                    }
+                    done.fetch_add(1, Ordering::Release);
+                });
+            }
+            start.wait();
+            started = Instant::now();
+            // The disk keeps up: somebody waits all the time, and at the end for everything.
+            while done.load(Ordering::Acquire) < WRITERS {
+                wal.sync().unwrap();
+            }
+            wal.sync().unwrap();
+            took = started.elapsed();
+        });
+        rates.push(per_second(records_per_writer * WRITERS as u64, took));
+        wal.close().unwrap();
+        drop(wal);
+        verify(&path, WRITERS, records_per_writer);
+    }
+    let (smallest, largest) = span(&rates);
+    println!(
+        "{WRITERS} threads submit {records_per_writer} records each while barriers run, until all is durable, median of \
+         {trials}: {:.2} million records/s ({:.2} to {:.2})",
+        median(&rates) / 1e6,
+        smallest / 1e6,
+        largest / 1e6
+    );
+}
+
+// ---- a reader beside a writer
+
+fn reader_beside_writer(setup: &Setup) {
+    const RECORDS_PER_READ: u64 = 100;
+    let trials = setup.pick(9, 1);
+    let reads = setup.pick(3000, 20);
+    let prepared = setup.pick(20_000_u64, 500);
+    let mut p99_us: [Vec<f64>; 2] = [Vec::new(), Vec::new()];
+    for trial in 0..2 * trials {
+        let (path, other_path) = (setup.path("log"), setup.path("other"));
+        let (wal, other) = (open(&path, Cohort::Full), open(&other_path, Cohort::Full));
+        let mut record = [0; RECORD_BYTES];
+        for sequence in 0..prepared {
+            fill_record(&mut record, 0, sequence);
+            drop(wal.submit(&record).unwrap());
+        }
+        wal.sync().unwrap();
+        let index = (trial + trial / 2) % 2;
+        let loaded = [&wal, &other][index];
+        let stop = AtomicBool::new(false);
+        let mut read_us = Vec::new();
+        std::thread::scope(|scope| {
+            let stop = &stop;
+            scope.spawn(move || {
+                let mut record = [0; RECORD_BYTES];
+                let mut sequence = prepared;
+                while !stop.load(Ordering::Relaxed) {
+                    fill_record(&mut record, 0, sequence);
+                    loaded.append(&record).unwrap();
+                    sequence += 1;
+                }
+            });
+            for read in 0..reads {
+                let first = 1 + read * 7919 % (prepared - RECORDS_PER_READ);
+                let started = Instant::now();
+                let mut replay = wal.replay(wo_wal::Lsn::new(first)..).unwrap();
+                let mut last = 0;
+                for _ in 0..RECORDS_PER_READ {
+                    last = replay.next_ref().unwrap().unwrap().lsn.get();
+                }
+                read_us.push(started.elapsed().as_secs_f64() * 1e6);
+                assert_eq!(last, first + RECORDS_PER_READ - 1);
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        read_us.sort_by(f64::total_cmp);
+        p99_us[index].push(at_percent(&read_us, 99));
+        drop((wal, other));
+        std::fs::remove_dir_all(&path).unwrap();
+        std::fs::remove_dir_all(&other_path).unwrap();
+    }
+    println!(
+        "a reader of {RECORDS_PER_READ} records at a time beside a writer at full rate, medians of {trials}: p99 {:.0} us, against \
+         {:.0} us where another log takes that load, ratio {}",
+        median(&p99_us[0]),
+        median(&p99_us[1]),
+        ratio(&p99_us[0], &p99_us[1])
+    );
+}
