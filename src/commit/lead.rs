@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::options::{Cohort, OnFailure};
 use crate::planted::{Fault, planted};
 use crate::segment::{BarrierFiles, Segment, SegmentStore, segment_name};
-use crate::strategy::{Extent, SyncStrategy};
+use crate::strategy::{Extent, SyncStrategy, process_id};
 
 /// The largest [`SyncStrategy::max_in_flight`] that is made use of.
 pub(crate) const IN_FLIGHT_MAX: usize = 8;
@@ -75,7 +75,7 @@ impl Commit {
         let durable_lsn = parts.ledger.durable_lsn();
         let state = State::new(parts.ledger, parts.cohort, parts.segments, parts.barrier_files);
         Arc::new_cyclic(|this| Commit {
-            process: std::process::id(),
+            process: process_id(),
             dir: parts.dir,
             strategy: parts.strategy,
             on_failure: parts.on_failure,

@@ -14,6 +14,7 @@ use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::planted::{Fault, planted};
 use crate::segment::Segment;
+use crate::strategy::process_id;
 
 /// Whether a call may wait for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +59,7 @@ impl Commit {
     }
 
     pub(crate) fn is_forked(&self) -> bool {
-        self.process != std::process::id()
+        self.process != process_id()
     }
 
     pub(crate) fn durable_lsn(&self) -> Lsn {

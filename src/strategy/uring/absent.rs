@@ -7,6 +7,11 @@ use std::num::NonZeroUsize;
 use super::{Form, Obstacle, SetupFailure};
 use crate::strategy::{Extent, SyncStrategy};
 
+/// The id of the calling process.
+pub(crate) fn process_id() -> u32 {
+    std::process::id()
+}
+
 /// A barrier through `io_uring`. This build has none: there is no value of this type.
 #[derive(Debug)]
 pub struct Uring {

@@ -22,18 +22,22 @@
 //! 6. *One owner.* A ring is used by one call at a time (`&mut`), and only in the process that made it: its mappings are
 //!    not inherited by a fork, and a forked child neither uses nor unmaps them.
 //! 7. `io_uring_enter` is given no pointer: no signal mask and no timeout.
+//! 8. *The mark of the process* is a page of its own that stays mapped as long as the process lives; it is only ever used as
+//!    one atomic word.
 
 mod barrier;
 mod detour;
 mod flight;
 mod operations;
 mod pool;
+mod process;
 mod ring;
 mod strategy;
 #[cfg(test)]
 mod tests;
 mod verdict;
 
+pub(crate) use process::process_id;
 pub use strategy::Uring;
 
 #[cfg(feature = "testing")]

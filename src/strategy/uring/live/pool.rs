@@ -3,8 +3,7 @@
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use rustix::process::{Pid, getpid};
-
+use super::process::process_id;
 use super::ring::Ring;
 use crate::strategy::uring::SetupFailure;
 
@@ -14,7 +13,7 @@ pub(super) const RINGS_MAX: usize = 8;
 /// Rings of the process that made the pool.
 pub(super) struct Pool {
     idle: Mutex<Vec<Ring>>,
-    owner: Pid,
+    owner: u32,
 }
 
 impl Pool {
@@ -22,13 +21,13 @@ impl Pool {
     pub(super) fn new() -> Result<Self, SetupFailure> {
         let mut idle = Vec::with_capacity(RINGS_MAX);
         idle.push(Ring::new()?);
-        Ok(Pool { idle: Mutex::new(idle), owner: getpid() })
+        Ok(Pool { idle: Mutex::new(idle), owner: process_id() })
     }
 
     /// Whether this process made the pool. In another one not even the lock may be touched: whoever held it at the
     /// fork does not exist there.
     pub(super) fn is_ours(&self) -> bool {
-        getpid() == self.owner
+        process_id() == self.owner
     }
 
     /// An idle ring, or a new one.
