@@ -21,19 +21,21 @@ use wo_wal::{Cohort, Reader, Wal};
 const RECORD_BYTES: usize = 256;
 
 fn main() {
+    const PARTS: [&str; 4] = ["open-loop", "batches", "submits", "reader"];
     let setup = Setup::announce("group commit");
-    let parts: [(&str, fn(&Setup)); 4] = [
-        ("open-loop", open_loop),
-        ("batches", batches),
-        ("submits", submits),
-        ("reader", reader_beside_writer),
-    ];
-    let is_asked = |name: &str| std::env::args().any(|argument| argument == name);
-    let any_asked = parts.iter().any(|(name, _)| is_asked(name));
-    for (name, part) in parts {
-        if !any_asked || is_asked(name) {
-            part(&setup);
-        }
+    let asked: Vec<String> = std::env::args().filter(|argument| PARTS.contains(&argument.as_str())).collect();
+    let is_wanted = |part: &str| asked.is_empty() || asked.iter().any(|asked| asked == part);
+    if is_wanted("open-loop") {
+        open_loop(&setup);
+    }
+    if is_wanted("batches") {
+        batches(&setup);
+    }
+    if is_wanted("submits") {
+        submits(&setup);
+    }
+    if is_wanted("reader") {
+        reader_beside_writer(&setup);
     }
 }
 
