@@ -19,8 +19,8 @@ use crate::writer::SEGMENT_BYTES;
 
 const MEMORY_MEBIBYTES: u32 = 8;
 const RECORD_BYTES: u64 = 9000;
-/// Several segments of them, so that half of them can be trimmed.
-const RECORDS_BEFORE: u64 = 60;
+/// So many segments are written before anything is full: whole ones are among the older half of the records.
+const SEGMENTS_BEFORE: u64 = 4;
 /// Far more records than fit in what a full file system has reserved.
 const RECORDS_MAX: u64 = 200;
 
@@ -207,7 +207,7 @@ impl Life {
     }
 
     fn append_some(&mut self) -> Outcome {
-        for _ in 0..RECORDS_BEFORE {
+        for _ in 0..SEGMENTS_BEFORE * self.segment_bytes * 2 / RECORD_BYTES {
             self.append_one()?;
         }
         Ok(())
@@ -268,8 +268,12 @@ impl Life {
 
     fn trim(&mut self, up_to_lsn: u64) -> Outcome {
         let wal = self.wal()?;
-        let up_to = Lsn::new(up_to_lsn.min(wal.durable_lsn().get()));
-        self.caller.trim(&wal, up_to).map_err(|error| Failure::Promise(format!("trim: {error}")))
+        let (up_to, oldest) = (Lsn::new(up_to_lsn.min(wal.durable_lsn().get())), wal.oldest_lsn());
+        self.caller.trim(&wal, up_to).map_err(|error| Failure::Promise(format!("trim: {error}")))?;
+        if wal.oldest_lsn() <= oldest {
+            return Err(Failure::Promise(format!("a trim up to {up_to} dropped nothing from {oldest} on")));
+        }
+        Ok(())
     }
 }
 

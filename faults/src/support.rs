@@ -5,3 +5,5 @@
 pub(crate) mod oracle;
 #[path = "../../tests/support/rng.rs"]
 pub(crate) mod rng;
+#[path = "../../tests/support/served.rs"]
+pub(crate) mod served;

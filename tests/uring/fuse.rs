@@ -6,19 +6,17 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use fuser::{
-    BackgroundSession, FileAttr, FileType, Filesystem, MountOption, ReplyAttr, ReplyEmpty, ReplyEntry,
-    ReplyOpen, ReplyWrite, Request, spawn_mount2,
+    BackgroundSession, Filesystem, MountOption, ReplyAttr, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite,
+    Request, spawn_mount2,
 };
 
-const ROOT: u64 = 1;
+use crate::served::{FOPEN_DIRECT_IO, NO_TIME, ROOT, attributes};
+
 const FILE: u64 = 2;
 const FILE_BYTES: usize = 4 << 20;
-const FOPEN_DIRECT_IO: u32 = 1;
-/// What the kernel may remember, and for how long: nothing.
-const NO_TIME: Duration = Duration::ZERO;
 
 /// What the server does, and what it has seen.
 #[derive(Default)]
@@ -62,36 +60,17 @@ struct Server {
     state: Arc<Mutex<State>>,
 }
 
-fn attributes(ino: u64) -> FileAttr {
-    let time = SystemTime::UNIX_EPOCH;
-    let (kind, size) =
-        if ino == ROOT { (FileType::Directory, 0) } else { (FileType::RegularFile, FILE_BYTES as u64) };
-    FileAttr {
-        ino,
-        size,
-        blocks: size / 512,
-        atime: time,
-        mtime: time,
-        ctime: time,
-        crtime: time,
-        kind,
-        perm: 0o777,
-        nlink: 1,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: 4096,
-        flags: 0,
-    }
-}
-
 impl Filesystem for Server {
     fn lookup(&mut self, _request: &Request<'_>, _parent: u64, name: &OsStr, reply: ReplyEntry) {
-        if name == "file" { reply.entry(&NO_TIME, &attributes(FILE), 0) } else { reply.error(libc::ENOENT) }
+        if name == "file" {
+            reply.entry(&NO_TIME, &attributes(FILE, FILE_BYTES as u64), 0);
+        } else {
+            reply.error(libc::ENOENT);
+        }
     }
 
     fn getattr(&mut self, _request: &Request<'_>, ino: u64, _fh: Option<u64>, reply: ReplyAttr) {
-        reply.attr(&NO_TIME, &attributes(ino));
+        reply.attr(&NO_TIME, &attributes(ino, if ino == ROOT { 0 } else { FILE_BYTES as u64 }));
     }
 
     fn open(&mut self, _request: &Request<'_>, _ino: u64, _flags: i32, reply: ReplyOpen) {

@@ -13,6 +13,9 @@ mod skip;
 #[path = "../support/raw_ring.rs"]
 mod raw_ring;
 
+#[path = "../support/served.rs"]
+mod served;
+
 #[path = "../support/again.rs"]
 #[allow(dead_code, reason = "shared with another program, which uses another part")]
 mod again;

@@ -16,12 +16,10 @@ use fuser::{
 use tempfile::TempDir;
 
 use crate::failure::Trouble;
+use crate::support::served::{FOPEN_DIRECT_IO, NO_TIME, ROOT, attributes};
 
-use super::storage::{Class, Fault, ROOT, Storage};
+use super::storage::{Class, Fault, Storage};
 
-const FOPEN_DIRECT_IO: u32 = 1;
-/// How long the kernel may remember names and attributes.
-const NO_TIME: Duration = Duration::ZERO;
 const WRITES_HELD_BACK_PERCENT: u64 = 40;
 const HELD_BACK_BELOW_MICROSECONDS: u64 = 1500;
 
@@ -93,28 +91,6 @@ impl Server {
 
     fn open_flags(&self) -> u32 {
         if self.direct_io { FOPEN_DIRECT_IO } else { 0 }
-    }
-}
-
-fn attributes(ino: u64, size: u64) -> FileAttr {
-    let time = SystemTime::UNIX_EPOCH;
-    let kind = if ino == ROOT { FileType::Directory } else { FileType::RegularFile };
-    FileAttr {
-        ino,
-        size,
-        blocks: size.div_ceil(512),
-        atime: time,
-        mtime: time,
-        ctime: time,
-        crtime: time,
-        kind,
-        perm: 0o777,
-        nlink: 1,
-        uid: 0,
-        gid: 0,
-        rdev: 0,
-        blksize: 4096,
-        flags: 0,
     }
 }
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::directory::Directory;
 use crate::support::rng::Rng;
+use crate::support::served::ROOT;
 
 const SECTOR_BYTES: usize = 512;
-pub(super) const ROOT: u64 = 1;
 
 /// What a request is, for those faults that hit only some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

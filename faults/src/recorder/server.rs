@@ -3,22 +3,20 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
 
 use fuser::{
-    BackgroundSession, FileAttr, FileType, Filesystem, MountOption, ReplyAttr, ReplyData, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyWrite, Request, spawn_mount2,
+    BackgroundSession, FileAttr, Filesystem, MountOption, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry,
+    ReplyOpen, ReplyWrite, Request, spawn_mount2,
 };
 use tempfile::TempDir;
 
 use crate::failure::Trouble;
+use crate::support::served::{NO_TIME, ROOT, attributes};
 
 use super::tape::{Entry, Image};
 
-const ROOT: u64 = 1;
 const DEVICE: u64 = 2;
 const DEVICE_NAME: &str = "device";
-const NO_TIME: Duration = Duration::ZERO;
 /// What every group of a log begins with: so its writes are told from the file system's own.
 const GROUP_MAGIC: &[u8] = b"WOGR";
 
@@ -80,29 +78,7 @@ struct Server {
 
 impl Server {
     fn attributes(&self, ino: u64) -> FileAttr {
-        let time = SystemTime::UNIX_EPOCH;
-        let (kind, size) = if ino == ROOT {
-            (FileType::Directory, 0)
-        } else {
-            (FileType::RegularFile, lock(&self.device).image.bytes)
-        };
-        FileAttr {
-            ino,
-            size,
-            blocks: size / 512,
-            atime: time,
-            mtime: time,
-            ctime: time,
-            crtime: time,
-            kind,
-            perm: 0o700,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            blksize: 4096,
-            flags: 0,
-        }
+        attributes(ino, if ino == ROOT { 0 } else { lock(&self.device).image.bytes })
     }
 }
 
