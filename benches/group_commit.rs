@@ -178,52 +178,82 @@ fn scheduled(path: &Path, cohort: Cohort, records: u64, records_per_second: f64)
 
 // ---- records that are waited for by the thousand
 
+const RECORDS_PER_BARRIER: u64 = 1000;
+
+/// Three sides: a new log, whose segments are made while it runs; one that writes into the segments of an earlier life,
+/// as a log that is trimmed does; and the loop, whose file was written before the clock started.
 fn batches(setup: &Setup) {
-    const RECORDS_PER_BARRIER: u64 = 1000;
-    let trials = setup.pick(5, 1);
+    let trials = setup.pick(7, 1);
     let barriers = setup.pick(1000, 5);
-    let records = barriers * RECORDS_PER_BARRIER;
-    let (mut log, mut bare) = (Vec::new(), Vec::new());
-    for trial in 0..2 * trials {
-        let path = setup.path("log");
-        if trial % 2 == 0 {
-            let wal = open(&path, Cohort::Full);
-            let mut record = [0; RECORD_BYTES];
-            let started = Instant::now();
-            for sequence in 0..records {
-                fill_record(&mut record, 0, sequence);
-                drop(wal.submit(&record).unwrap());
-                if (sequence + 1) % RECORDS_PER_BARRIER == 0 {
-                    wal.sync().unwrap();
-                }
-            }
-            log.push(per_second(records, started.elapsed()));
-            wal.close().unwrap();
-            drop(wal);
-            verify(&path, 1, records);
-        } else {
-            // As many bytes at a time as the log writes for a thousand records.
-            let step = usize::try_from(RECORDS_PER_BARRIER).unwrap() * (RECORD_BYTES + 8) + 56;
-            let mut loop_ = BareLoop::create(&path, barriers, step);
-            let mut bytes = vec![0; step];
-            let started = Instant::now();
-            for sequence in 0..barriers {
-                fill_record(&mut bytes, 0, sequence);
-                loop_.append(&bytes);
-            }
-            bare.push(per_second(records, started.elapsed()));
-            let mut checker = Checker::new(1, step);
-            loop_.verify(&mut checker);
-            checker.finish(barriers);
-            std::fs::remove_file(&path).unwrap();
+    let mut rates: [Vec<f64>; 3] = [Vec::new(), Vec::new(), Vec::new()];
+    for trial in 0..trials {
+        for place in 0..3 {
+            let index = (trial + place) % 3;
+            let path = setup.path("log");
+            rates[index].push(match index {
+                0 => batches_to_loop(&path, barriers),
+                _ => batches_to_log(&path, barriers, index == 2),
+            });
         }
     }
     println!(
-        "{records} records of {RECORD_BYTES} bytes, a barrier each {RECORDS_PER_BARRIER}, medians of {trials}: {:.0} records/s, \
-         ratio to a loop that writes the same bytes {}",
-        median(&log),
-        ratio(&log, &bare)
+        "{} records of {RECORD_BYTES} bytes, a barrier each {RECORDS_PER_BARRIER}, medians of {trials}; ratios to a loop that \
+         writes the same bytes",
+        barriers * RECORDS_PER_BARRIER
     );
+    for (name, rates_of_side) in ["loop", "new log", "log with recycled segments"].iter().zip(&rates) {
+        println!("  {name}: {:.0} records/s, {}", median(rates_of_side), ratio(rates_of_side, &rates[0]));
+    }
+}
+
+fn batches_to_log(path: &Path, barriers: u64, is_recycled: bool) -> f64 {
+    let (wal, _) = Wal::options().strategy(Fsync::new()).recycle_segments(8).open(path).unwrap();
+    if is_recycled {
+        submit_batches(&wal, barriers);
+        wal.trim(wal.durable_lsn()).unwrap();
+    }
+    let first = wo_wal::Lsn::new(wal.durable_lsn().get() + 1);
+    let rate = submit_batches(&wal, barriers);
+    let mut checker = Checker::new(1, RECORD_BYTES);
+    for record in wal.replay(first..).unwrap() {
+        checker.take(&record.unwrap().payload);
+    }
+    checker.finish(barriers * RECORDS_PER_BARRIER);
+    wal.close().unwrap();
+    drop(wal);
+    std::fs::remove_dir_all(path).unwrap();
+    rate
+}
+
+fn submit_batches(wal: &Wal, barriers: u64) -> f64 {
+    let mut record = [0; RECORD_BYTES];
+    let started = Instant::now();
+    for sequence in 0..barriers * RECORDS_PER_BARRIER {
+        fill_record(&mut record, 0, sequence);
+        drop(wal.submit(&record).unwrap());
+        if (sequence + 1) % RECORDS_PER_BARRIER == 0 {
+            wal.sync().unwrap();
+        }
+    }
+    per_second(barriers * RECORDS_PER_BARRIER, started.elapsed())
+}
+
+fn batches_to_loop(path: &Path, barriers: u64) -> f64 {
+    // As many bytes at a time as the log writes for a thousand records.
+    let step_bytes = usize::try_from(RECORDS_PER_BARRIER).unwrap() * (RECORD_BYTES + 8) + 56;
+    let mut loop_ = BareLoop::create(path, barriers, step_bytes);
+    let mut bytes = vec![0; step_bytes];
+    let started = Instant::now();
+    for sequence in 0..barriers {
+        fill_record(&mut bytes, 0, sequence);
+        loop_.append(&bytes);
+    }
+    let rate = per_second(barriers * RECORDS_PER_BARRIER, started.elapsed());
+    let mut checker = Checker::new(1, step_bytes);
+    loop_.verify(&mut checker);
+    checker.finish(barriers);
+    std::fs::remove_file(path).unwrap();
+    rate
 }
 
 // ---- records that are only submitted
