@@ -10,9 +10,12 @@ use super::schedules::{End, Life, Schedule, Step};
 use crate::support::oracle::Verdict;
 use crate::support::rng::Rng;
 
-/// How many outcomes of a cut are tried, where there are more.
+/// How many outcomes of a cut are tried.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
+    /// All, where there are not more than this.
+    pub(super) all_outcomes: usize,
+    /// So many, where there are more.
     pub(super) outcomes: usize,
     /// Of the cut in the open that follows.
     pub(super) second_outcomes: usize,
@@ -68,7 +71,7 @@ impl Explorer {
         if let Err(End::Finding(finding)) = life.run(first) {
             return Err(finding);
         }
-        for (what, cut) in outcomes(&life, self.bounds.outcomes) {
+        for (what, cut) in outcomes(&life, self.bounds.all_outcomes, self.bounds.outcomes) {
             self.first_cuts += 1;
             let explored = self.cut_the_open(&cut).and_then(|()| self.explore_from(&cut, rest));
             explored.map_err(|finding| format!("after a life, {what}: {finding}"))?;
@@ -79,7 +82,7 @@ impl Explorer {
     fn cut_every_call(&mut self, start: &Life, steps: &[Step]) -> Verdict {
         for death in deaths(start, |life| life.run(steps))? {
             let life = death?;
-            for (what, cut) in outcomes(&life, self.bounds.outcomes) {
+            for (what, cut) in outcomes(&life, self.bounds.all_outcomes, self.bounds.outcomes) {
                 self.first_cuts += 1;
                 let context =
                     |finding| format!("a life ended, {what}: {finding}\nIn the life, {}", life.sim.trace());
@@ -97,7 +100,7 @@ impl Explorer {
         self.judge(cut)?;
         for death in deaths(cut, |life| life.open().map(drop))? {
             let life = death?;
-            for (what, second) in outcomes(&life, self.bounds.second_outcomes) {
+            for (what, second) in outcomes(&life, self.bounds.second_outcomes, self.bounds.second_outcomes) {
                 self.second_cuts += 1;
                 let context =
                     |finding| format!("its open ended, {what}: {finding}\nIn the open, {}", life.sim.trace());
@@ -171,9 +174,9 @@ fn fingerprint(life: &Life) -> u64 {
 }
 
 /// What a life may leave when its process ends: the page cache as it is, or what a power cut makes of it.
-fn outcomes(life: &Life, limit: usize) -> impl Iterator<Item = (String, Life)> {
+fn outcomes(life: &Life, all_up_to: usize, else_so_many: usize) -> impl Iterator<Item = (String, Life)> {
     let killed = std::iter::once(("killed".to_owned(), life.copy()));
-    let power_cuts = choices(&life.sim.undecided(), limit).into_iter().map(|choices| {
+    let power_cuts = choices(&life.sim.undecided(), all_up_to, else_so_many).into_iter().map(|choices| {
         let cut = life.copy();
         cut.sim.power_cut_with(&choices);
         (format!("power cut with outcomes {choices:?}"), cut)
@@ -181,16 +184,16 @@ fn outcomes(life: &Life, limit: usize) -> impl Iterator<Item = (String, Life)> {
     killed.chain(power_cuts)
 }
 
-/// All combinations where they are not more than the limit; else all old, all new, all new but one, and others by coin.
-fn choices(undecided: &[usize], limit: usize) -> Vec<Vec<usize>> {
+/// All combinations where they are not too many; else all old, all new, all new but one, and others by coin.
+fn choices(undecided: &[usize], all_up_to: usize, else_so_many: usize) -> Vec<Vec<usize>> {
     let all = undecided.iter().try_fold(1_usize, |all, choices| all.checked_mul(*choices));
-    if let Some(all) = all.filter(|all| *all <= limit) {
+    if let Some(all) = all.filter(|all| *all <= all_up_to) {
         return (0..all).map(|number| combination(undecided, number)).collect();
     }
     let newest: Vec<_> = undecided.iter().map(|choices| choices - 1).collect();
     let mut chosen = vec![newest.clone(), vec![0; undecided.len()]];
     let mut rng = Rng::new(undecided.len() as u64);
-    while chosen.len() < limit {
+    while chosen.len() < else_so_many {
         let coin = rng.percent(50);
         chosen.push(if coin {
             undecided.iter().map(|choices| rng.index(*choices)).collect()
@@ -201,7 +204,7 @@ fn choices(undecided: &[usize], limit: usize) -> Vec<Vec<usize>> {
             but_one
         });
     }
-    chosen.truncate(limit);
+    chosen.truncate(else_so_many);
     chosen
 }
 

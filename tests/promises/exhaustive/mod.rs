@@ -10,8 +10,8 @@ mod schedules;
 use self::explorer::{Bounds, Explorer};
 use self::schedules::Schedule;
 
-const QUICK: Bounds = Bounds { outcomes: 6, second_outcomes: 1 };
-const FULL: Bounds = Bounds { outcomes: 400, second_outcomes: 6 };
+const QUICK: Bounds = Bounds { all_outcomes: 6, outcomes: 6, second_outcomes: 1 };
+const FULL: Bounds = Bounds { all_outcomes: 400, outcomes: 40, second_outcomes: 4 };
 
 fn explore(name: &str, schedule: Schedule) {
     let full = std::env::var_os("WO_WAL_EXHAUSTIVE").is_some();
