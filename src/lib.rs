@@ -62,6 +62,7 @@ mod reader;
 mod recovery;
 mod segment;
 pub mod strategy;
+mod sync;
 mod ticket;
 mod wal;
 

@@ -1,10 +1,9 @@
 //! The end of a log's session: everything staged is led, vouched for, and answered.
 
-use std::sync::PoisonError;
-
 use super::lead::Commit;
 use super::state::Phase;
 use crate::error::Result;
+use crate::sync::PoisonError;
 
 impl Commit {
     /// Stages no more, makes durable what is staged, and vouches for it. Later and concurrent calls get the first one's

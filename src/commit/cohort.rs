@@ -8,10 +8,11 @@
 //! Pure but for one word per thread: the caller brings lock and clock.
 
 use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::ledger::{GroupNumber, Settled};
 use crate::options::Cohort;
+use crate::sync::{Instant, per_thread};
 
 /// Where nobody has come back for this part of a recent barrier, nobody is waited for any longer.
 const FIRST_WITHIN_DIVISOR: u32 = 2;
@@ -27,14 +28,14 @@ const FORGIVEN_AFTER_BARRIERS_MAX: u32 = 1024;
 /// How much one barrier changes the notion of how long a barrier takes: an eighth.
 const SMOOTHING_DIVISOR: u32 = 8;
 
-thread_local! {
+per_thread! {
     /// The log, and the group in it, whose barrier this thread was the last to wait for. Read and written by the thread alone.
     static RELEASED_BY: Cell<(usize, GroupNumber)> = const { Cell::new((0, 0)) };
 }
 
 /// Notes that the calling thread returns from a wait for this group.
 pub(super) fn note_release(log: usize, group: GroupNumber) {
-    RELEASED_BY.set((log, group));
+    RELEASED_BY.with(|released_by| released_by.set((log, group)));
 }
 
 /// Who is waited for. Protected by the state lock.
@@ -116,7 +117,7 @@ impl Gathering {
 
     /// The calling thread waits for a staged group from now on. It counts if it is one of those who are waited for.
     pub(super) fn arrive(&mut self, log: usize, now: Instant) {
-        let (released_by, group) = RELEASED_BY.get();
+        let (released_by, group) = RELEASED_BY.with(Cell::get);
         let (first, last) = self.settled;
         if released_by != log || !(first..=last).contains(&group) {
             return;

@@ -10,9 +10,8 @@
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 use super::events::{Event, GroupEvents};
 use super::ledger::{GroupNumber, Ledger, Step, TakenGroup};
@@ -24,6 +23,7 @@ use crate::options::{Cohort, OnFailure};
 use crate::planted::{Fault, planted};
 use crate::segment::{BarrierFiles, Segment, SegmentStore, segment_name};
 use crate::strategy::{Extent, SyncStrategy, process_id};
+use crate::sync::{AtomicBool, AtomicU64, Instant, Mutex, Ordering, PoisonError};
 
 /// The largest [`SyncStrategy::max_in_flight`] that is made use of.
 pub(crate) const IN_FLIGHT_MAX: usize = 8;
@@ -296,3 +296,6 @@ impl Drop for Flight<'_> {
         self.commit.leave(state);
     }
 }
+
+#[cfg(all(test, any(wo_wal_loom, wo_wal_shuttle)))]
+mod models;

@@ -1,15 +1,15 @@
 //! Files ahead of need, by a thread that never touches the path from record to ack, and on demand by the caller that has
 //! no room.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
+use std::fmt;
 
 use super::lead::Commit;
 use super::ledger::{Admission, FileNeed, SegmentNote};
 use super::state::{Phase, State, StateGuard};
 use crate::error::{Error, Result};
 use crate::segment::{Fill, Pace, Prepared, SegmentStore, StoreFailure, StoreResult};
+use crate::sync::thread::{self, JoinHandle};
+use crate::sync::{Mutex, MutexGuard, Ordering, PoisonError};
 
 /// Enough for a thread that only calls the system.
 const PREPARER_STACK_BYTES: usize = 256 * 1024;
@@ -24,10 +24,17 @@ pub(super) enum Request {
 }
 
 /// The thread that prepares files ahead of need; started when it is first needed.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Preparer {
     pace: Pace,
     thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Without the thread: not every kind of handle can be printed.
+impl fmt::Debug for Preparer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Preparer").field("pace", &self.pace).finish_non_exhaustive()
+    }
 }
 
 impl Preparer {

@@ -1,8 +1,7 @@
 //! What the state lock protects, and the counters.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, MutexGuard};
-use std::time::Instant;
+use std::sync::Arc;
 
 use super::cohort::Gathering;
 use super::lead::IN_FLIGHT_MAX;
@@ -12,6 +11,7 @@ use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::options::Cohort;
 use crate::segment::{BarrierFiles, Segment};
+use crate::sync::{Instant, MutexGuard};
 
 /// Everything that the state lock protects.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Drops whole segments from the front. Needs no space, and leaves the log with room again.
 
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
 
 use super::lead::Commit;
 use super::state::{State, StateGuard};
@@ -8,6 +8,7 @@ use crate::Lsn;
 use crate::error::Result;
 use crate::planted::{Fault, planted};
 use crate::segment::{Fill, Removed, Segment, SegmentStore, StoreFailure};
+use crate::sync::MutexGuard;
 
 /// What an idle log that was trimmed to its end needs next.
 enum IdleStep {

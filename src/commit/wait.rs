@@ -1,8 +1,6 @@
 //! What callers do: stage, wait, and lead where nobody else does.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Instant;
 
 use super::Item;
 use super::cohort;
@@ -15,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::planted::{Fault, planted};
 use crate::segment::Segment;
 use crate::strategy::process_id;
+use crate::sync::{Instant, Ordering};
 
 /// Whether a call may wait for room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

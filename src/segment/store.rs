@@ -8,8 +8,6 @@ use std::fs::File;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
 
 use super::{BarrierFiles, Segment, segment_name, segment_number};
 use crate::disk::{Access, Disk};
@@ -17,6 +15,7 @@ use crate::error::Error;
 use crate::frame::{BLOCK_BYTES, SEGMENT_HEADER_BYTES, SegmentHeader, memory_bytes};
 use crate::ids::Ids;
 use crate::planted::{Fault, planted};
+use crate::sync::{AtomicBool, AtomicUsize, Instant, Ordering, thread};
 
 /// The smallest segment there may be, in bytes; also the size the spare is made with.
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 64 * 1024;
@@ -81,7 +80,7 @@ impl Pace {
     /// Leaves the device to the commit path for as long as the last step kept it.
     fn rest_after(&self, step: Instant) {
         if !self.is_hurried() {
-            std::thread::sleep(step.elapsed());
+            thread::sleep(step.elapsed());
         }
     }
 

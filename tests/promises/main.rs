@@ -8,6 +8,7 @@
 mod support;
 
 mod child;
+mod exhaustive;
 mod p01_ack_is_durable;
 mod p01_kill;
 mod p02_prefix;

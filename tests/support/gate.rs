@@ -50,9 +50,14 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Lets the one through who stands at this place of the line.
+    /// Lets the one through who stands at this place of the line; nobody, where the gate has been opened meanwhile, as the
+    /// end of a simulated process does.
     pub(crate) fn release(&self, place: usize) {
-        self.lock().held.remove(place);
+        let mut state = self.lock();
+        if state.closed {
+            state.held.remove(place);
+        }
+        drop(state);
         self.changed.notify_all();
     }
 

@@ -14,6 +14,7 @@
 //! writers are another process, the fault suite's `crowd.rs` does so with what is here.
 
 use std::collections::BTreeMap;
+use std::hash::{Hash, Hasher};
 
 use wo_wal::{Lsn, Recovery, Result, Wal};
 
@@ -66,6 +67,16 @@ impl Oracle {
 
     pub(crate) fn top_acked(&self) -> Lsn {
         Lsn::new(self.top_acked)
+    }
+
+    /// Adds all that is known to a hash, contents by their checksums.
+    pub(crate) fn hash_into(&self, hasher: &mut impl Hasher, checksum: fn(&[u8]) -> u32) {
+        for records in [&self.acked, &self.known] {
+            for (lsn, record) in records {
+                (lsn, record.len(), checksum(record)).hash(hasher);
+            }
+        }
+        (&self.batches, self.top_acked, self.trimmed).hash(hasher);
     }
 
     /// Checks a log that has just been opened. What it serves counts as acked from then on.

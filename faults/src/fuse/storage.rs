@@ -192,7 +192,8 @@ impl Storage {
     /// The power goes: what was not synced is kept or lost by coin, sector by sector and name by name.
     pub(super) fn cut(&mut self) {
         let kept_percent = self.rng.pick(&[0, 10, 50, 90]);
-        self.names.cut_power(&mut self.rng, kept_percent);
+        let rng = &mut self.rng;
+        self.names.cut_power(&mut |_| usize::from(rng.percent(kept_percent)));
         let named = self.names.inodes();
         self.inodes.retain(|number, _| named.contains(number));
         for inode in self.inodes.values_mut() {

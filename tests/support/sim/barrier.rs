@@ -46,7 +46,7 @@ impl SimStrategy {
                 describe(fd, &known)
             )
         };
-        let verdict = state.enter(self.life, what);
+        let verdict = state.enter_change(self.life, what);
         if let Err(Refusal::Dead) = verdict {
             return Err(Refusal::Dead.into());
         }

@@ -2,11 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::support::rng::Rng;
-
 pub(super) type InodeNumber = u64;
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub(super) struct Directory {
     seen: BTreeMap<String, InodeNumber>,
     stable: BTreeMap<String, InodeNumber>,
@@ -15,7 +13,7 @@ pub(super) struct Directory {
     pending: Vec<Change>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 enum Change {
     Link { name: String, inode: InodeNumber },
     Rename { from: String, to: String, inode: InodeNumber },
@@ -62,10 +60,15 @@ impl Directory {
         }
     }
 
-    /// Lets each change that was not synced through with this chance.
-    pub(super) fn cut_power(&mut self, rng: &mut Rng, kept_percent: u64) {
+    /// How many changes a power cut decides about.
+    pub(super) fn undecided(&self) -> usize {
+        self.pending.len()
+    }
+
+    /// Lets each change that was not synced through where the choice among two is 1.
+    pub(super) fn cut_power(&mut self, choose: &mut dyn FnMut(usize) -> usize) {
         for change in std::mem::take(&mut self.pending) {
-            if rng.percent(kept_percent) {
+            if choose(2) == 1 {
                 self.apply(change);
             }
         }

@@ -91,7 +91,7 @@ impl Disk for SimDisk {
 
     fn create(&self, name: &str) -> io::Result<File> {
         let mut state = self.machine.lock();
-        state.enter(self.life, || format!("create {name}"))?;
+        state.enter_change(self.life, || format!("create {name}"))?;
         if state.directory.get(name).is_some() {
             return Err(Errno::EXIST.into());
         }
@@ -115,6 +115,7 @@ impl Disk for SimDisk {
     fn reserve(&self, file: &File, bytes: u64) -> io::Result<()> {
         let Entered { mut state, description, verdict, .. } =
             self.enter_file(file, &format!("reserve {bytes} for"))?;
+        state.note_change();
         verdict?;
         let now = state.inode(description.inode).cache().len() as u64;
         if bytes.saturating_sub(now) > state.free_bytes() {
@@ -146,6 +147,7 @@ impl Disk for SimDisk {
     fn write_at(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         let what = format!("write {} at {offset} of", bytes.len());
         let Entered { mut state, description, verdict, .. } = self.enter_file(file, &what)?;
+        state.note_change();
         state.write(verdict, description.inode, offset, bytes)?;
         Ok(())
     }
@@ -170,13 +172,13 @@ impl Disk for SimDisk {
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         let mut state = self.machine.lock();
-        state.enter(self.life, || format!("rename {from} to {to}"))?;
+        state.enter_change(self.life, || format!("rename {from} to {to}"))?;
         Ok(state.directory.rename(from, to).ok_or(Errno::NOENT)?)
     }
 
     fn unlink(&self, name: &str) -> io::Result<()> {
         let mut state = self.machine.lock();
-        state.enter(self.life, || format!("unlink {name}"))?;
+        state.enter_change(self.life, || format!("unlink {name}"))?;
         Ok(state.directory.unlink(name).ok_or(Errno::NOENT)?)
     }
 

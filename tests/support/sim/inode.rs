@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::hash::{Hash, Hasher};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -75,8 +76,8 @@ impl Inode {
     pub(super) fn reserve(&mut self, bytes: usize) -> io::Result<()> {
         if bytes > self.cache.len() {
             self.memory.set_len(bytes as u64)?;
-            self.cache.resize(bytes, 0);
-            self.disk.resize(bytes, 0);
+            grow(&mut self.cache, bytes);
+            grow(&mut self.disk, bytes);
             self.length_is_stable = false;
         }
         Ok(())
@@ -87,7 +88,7 @@ impl Inode {
         self.memory.write_all_at(bytes, offset as u64)?;
         let end = offset + bytes.len();
         if end > self.cache.len() {
-            self.cache.resize(end, 0);
+            grow(&mut self.cache, end);
         }
         self.cache[offset..end].copy_from_slice(bytes);
         for sector in sectors(offset, bytes.len()) {
@@ -127,21 +128,66 @@ impl Inode {
         self.write_back_errors += 1;
     }
 
-    /// Loses the page cache. Of each dirty sector the old bytes or any version since may have arrived.
-    pub(super) fn cut_power(&mut self, rng: &mut Rng) -> io::Result<()> {
-        for (sector, versions) in std::mem::take(&mut self.dirty) {
-            let choice = rng.index(versions.len() + 1);
-            if let Some(version) = choice.checked_sub(1).and_then(|index| versions.get(index)) {
-                put_sector(&mut self.disk, sector, &version.bytes);
+    /// Among how many contents a power cut chooses for each sector, and whether it may take the length away.
+    pub(super) fn undecided(&self) -> impl Iterator<Item = usize> {
+        let contents =
+            self.dirty.iter().map(|(sector, versions)| self.contents_after_cut(*sector, versions).len());
+        contents.filter(|contents| *contents > 1).chain((!self.length_is_stable).then_some(2))
+    }
+
+    /// What a power cut may leave of a sector, each once: the old bytes, then those of every write since.
+    fn contents_after_cut<'a>(&'a self, sector: usize, versions: &'a [Version]) -> Vec<&'a [u8]> {
+        let old = &self.disk[sector_range(sector, self.disk.len())];
+        let mut contents = vec![old];
+        for version in versions {
+            if !contents.contains(&&*version.bytes) {
+                contents.push(&version.bytes);
             }
         }
-        if !self.length_is_stable && rng.percent(50) {
+        contents
+    }
+
+    /// Loses the page cache. Of each dirty sector the old bytes or any version since may have arrived.
+    pub(super) fn cut_power(&mut self, choose: &mut dyn FnMut(usize) -> usize) -> io::Result<()> {
+        for (sector, versions) in std::mem::take(&mut self.dirty) {
+            let contents = self.contents_after_cut(sector, &versions);
+            if contents.len() == 1 {
+                continue;
+            }
+            let chosen = contents[choose(contents.len())].to_vec();
+            // The old bytes of a sector behind the file's end are none.
+            if !chosen.is_empty() {
+                put_sector(&mut self.disk, sector, &chosen);
+            }
+        }
+        if !self.length_is_stable && choose(2) == 0 {
             self.disk.clear();
         }
         self.length_is_stable = true;
         self.write_back_errors = 0;
         self.cache.clone_from(&self.disk);
         self.detach()
+    }
+
+    /// Adds everything that a later power cut, or a process, could tell apart.
+    pub(super) fn hash_into(&self, hasher: &mut impl Hasher) {
+        for bytes in [&self.cache, &self.disk] {
+            // Two checksums that have nothing to do with each other; a collision would only leave a state out.
+            (bytes.len(), crc32fast::hash(bytes)).hash(hasher);
+            let mut other = crc32fast::Hasher::new_with_initial(0x9e37_79b9);
+            bytes.chunks(4099).for_each(|chunk| {
+                other.update(chunk);
+                other.update(&[0xa5]);
+            });
+            other.finalize().hash(hasher);
+        }
+        for (sector, versions) in &self.dirty {
+            let contents = self.contents_after_cut(*sector, versions);
+            if contents.len() > 1 {
+                (sector, contents).hash(hasher);
+            }
+        }
+        (self.length_is_stable, self.write_back_errors).hash(hasher);
     }
 
     /// Moves to a new real file, so that nothing a dead process still does reaches this one.
@@ -178,14 +224,21 @@ pub(super) fn sectors(offset: usize, bytes: usize) -> Range<usize> {
 }
 
 fn sector_range(sector: usize, file_bytes: usize) -> Range<usize> {
-    let start = sector * SECTOR_BYTES;
+    let start = (sector * SECTOR_BYTES).min(file_bytes);
     start..(start + SECTOR_BYTES).min(file_bytes)
+}
+
+/// Adds zeros. `Vec::resize` writes them one by one in a build without optimisation.
+fn grow(image: &mut Vec<u8>, bytes: usize) {
+    let mut grown = vec![0; bytes];
+    grown[..image.len()].copy_from_slice(image);
+    *image = grown;
 }
 
 fn put_sector(image: &mut Vec<u8>, sector: usize, bytes: &[u8]) {
     let start = sector * SECTOR_BYTES;
     if image.len() < start + bytes.len() {
-        image.resize(start + bytes.len(), 0);
+        grow(image, start + bytes.len());
     }
     image[start..start + bytes.len()].copy_from_slice(bytes);
 }

@@ -23,6 +23,7 @@ mod faults;
 mod inode;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -57,7 +58,7 @@ struct Machine {
 struct State {
     gate: Arc<Gate>,
     directory: Directory,
-    inodes: HashMap<InodeNumber, Inode>,
+    inodes: BTreeMap<InodeNumber, Inode>,
     /// Whose memory file this is, by the number that `fstat` gives.
     by_memory: HashMap<u64, InodeNumber>,
     descriptions: HashMap<RawFd, Description>,
@@ -72,6 +73,8 @@ struct State {
     neighbour_bytes: u64,
     faults: Faults,
     calls: u64,
+    /// The numbers of the calls that change something: those that write, reserve, sync, or change a name.
+    changes: Vec<u64>,
     /// The last calls, for a failed test's message.
     trace: VecDeque<String>,
 }
@@ -97,7 +100,7 @@ impl Sim {
         let state = State {
             gate: gate.clone(),
             directory: Directory::default(),
-            inodes: HashMap::new(),
+            inodes: BTreeMap::new(),
             by_memory: HashMap::new(),
             descriptions: HashMap::new(),
             inodes_made: 0,
@@ -110,6 +113,7 @@ impl Sim {
             neighbour_bytes: 0,
             faults: Faults::default(),
             calls: 0,
+            changes: Vec::new(),
             trace: VecDeque::new(),
         };
         Sim { machine: Arc::new(Machine { state: Mutex::new(state), gate }) }
@@ -134,6 +138,12 @@ impl Sim {
     /// How many calls the disk has taken: each [`Disk`] call is one, a barrier is two (its write and its sync).
     pub(crate) fn calls(&self) -> u64 {
         self.lock().calls
+    }
+
+    /// The numbers of the calls so far that change something. A process that ends between two of them leaves the same,
+    /// wherever that is.
+    pub(crate) fn changes(&self) -> Vec<u64> {
+        self.lock().changes.clone()
     }
 
     /// The call after `calls` more ones fails, once or with all that follow it.
@@ -183,14 +193,51 @@ impl Sim {
 
     /// Ends the process and takes away whatever the disk does not hold. The seed decides what that is.
     pub(crate) fn power_cut(&self, seed: u64) {
-        self.next_life(|state| {
-            let mut rng = Rng::new(seed);
-            state.directory.cut_power(&mut rng, 50);
-            let directory = &state.directory;
-            state.inodes.retain(|number, _| directory.reaches(*number));
-            let mut inodes: BTreeMap<_, _> = state.inodes.iter_mut().collect();
-            inodes.values_mut().try_for_each(|inode| inode.cut_power(&mut rng))
+        let mut rng = Rng::new(seed);
+        self.cut_power(|choices| rng.index(choices));
+    }
+
+    /// Among how many outcomes a power cut chooses now for each change of a name, each sector and each length that no sync
+    /// has made stable.
+    pub(crate) fn undecided(&self) -> Vec<usize> {
+        self.lock().undecided()
+    }
+
+    /// Ends the process as a power cut does, with these outcomes, in the order of [`undecided`](Self::undecided): 0 is
+    /// the old state.
+    pub(crate) fn power_cut_with(&self, outcomes: &[usize]) {
+        let mut outcomes = outcomes.iter();
+        self.cut_power(|choices| {
+            let outcome = *outcomes.next().expect("an outcome for everything undecided");
+            assert!(outcome < choices, "outcome {outcome} of {choices}");
+            outcome
         });
+        assert!(outcomes.next().is_none(), "more outcomes than there is to decide");
+    }
+
+    fn cut_power(&self, mut choose: impl FnMut(usize) -> usize) {
+        self.next_life(|state| {
+            state.forget_unreachable();
+            state.directory.cut_power(&mut choose);
+            state.inodes.values_mut().try_for_each(|inode| inode.cut_power(&mut choose))?;
+            state.forget_unreachable();
+            Ok(())
+        });
+    }
+
+    /// A number for what is on the disk and in the page cache, equal for equal states.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let state = self.lock();
+        let mut hasher = DefaultHasher::new();
+        state.directory.hash(&mut hasher);
+        state.neighbour_bytes.hash(&mut hasher);
+        for (number, inode) in &state.inodes {
+            if state.directory.reaches(*number) {
+                number.hash(&mut hasher);
+                inode.hash_into(&mut hasher);
+            }
+        }
+        hasher.finish()
     }
 
     /// Another machine with the same disk and page cache, and no process on it.
@@ -309,9 +356,23 @@ impl State {
         verdict
     }
 
+    /// As [`enter`](Self::enter), for a call that changes something.
+    fn enter_change(&mut self, life: u64, what: impl FnOnce() -> String) -> Result<(), Refusal> {
+        let verdict = self.enter(life, what);
+        if !matches!(verdict, Err(Refusal::Dead)) {
+            self.note_change();
+        }
+        verdict
+    }
+
+    /// The call that has just started changes something.
+    fn note_change(&mut self) {
+        self.changes.push(self.calls);
+    }
+
     /// As [`enter`](Self::enter), for a sync.
     fn enter_sync(&mut self, life: u64, what: impl FnOnce() -> String) -> Result<(), Refusal> {
-        self.enter(life, what)?;
+        self.enter_change(life, what)?;
         if self.faults.failing_syncs_percent > 0 && self.rng.percent(self.faults.failing_syncs_percent) {
             self.faults.happened = true;
             if let Some(line) = self.trace.back_mut() {
@@ -329,6 +390,18 @@ impl State {
         self.inodes.insert(self.inodes_made, inode);
         self.directory.link(name, self.inodes_made);
         Ok(self.inodes_made)
+    }
+
+    fn undecided(&mut self) -> Vec<usize> {
+        self.forget_unreachable();
+        let names = std::iter::repeat_n(2, self.directory.undecided());
+        names.chain(self.inodes.values().flat_map(Inode::undecided)).collect()
+    }
+
+    /// Drops the files that no name leads to, whatever a power cut does.
+    fn forget_unreachable(&mut self) {
+        let directory = &self.directory;
+        self.inodes.retain(|number, _| directory.reaches(*number));
     }
 
     fn index_memory(&mut self) -> io::Result<()> {
