@@ -1,6 +1,7 @@
 //! `wo-wal bench`: what the log does in a directory, measured and verified.
 
 mod crew;
+mod interrupt;
 mod measure;
 mod plan;
 mod plot;
@@ -17,6 +18,7 @@ use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::{output, values};
+use interrupt::Interrupt;
 use plan::Rate;
 use plot::Plot;
 use row::Row;
@@ -47,7 +49,8 @@ Workloads:
   mixed     one writer that waits for each record (mixed-append), and a reader that replays 100 records at a time from
             random places in the same log (mixed-read), or in a log that the writer leaves alone (apart-read)
 
-Columns: by: the strategy; written: bytes written for each byte of a record; CPU us: of the whole process, for each record.
+Columns: by: the strategy; CPU us: of the whole process, for each record; written: bytes written by barriers, for each byte
+of a record (on its way through a first segment, which is only reserved, a barrier now and then fills the stretch ahead).
 
 Examples:
   wo-wal bench /var/tmp
@@ -131,19 +134,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     setting::check_file_system(&arguments.dir, &found, arguments.allow_tmpfs)?;
     let variants = variant::choose(&arguments.strategy, arguments.cohort, &found)?;
     let plot = arguments.plot.as_deref().map(Plot::create).transpose()?;
-    let setting = arguments.setting()?;
+    let interrupt = Interrupt::by_signals()?;
+    let setting = arguments.setting(interrupt.clone())?;
     announce(arguments, &found.selection, &setting);
-    if !arguments.json {
-        output::print(&table::heading())?;
-    }
-    let rows = measure(arguments, &setting, &variants)?;
+    let outcome = measure(arguments, &setting, &variants);
+    // Nothing is left behind, also when the process ends here.
+    drop(setting);
+    interrupt.end_as_asked();
+    let rows = outcome?;
     plot.map_or(Ok(()), |plot| plot.write(&rows))
 }
 
 /// Runs the plan, and prints each row when it is there.
 fn measure(arguments: &Arguments, setting: &Setting, variants: &[Variant]) -> Result<Vec<Row>, Failure> {
+    if !arguments.json {
+        output::print(&table::heading())?;
+    }
     let capacity = match variants.first() {
-        Some(&first) if plan::needs_capacity(arguments) => workload::capacity(setting, first)?,
+        Some(&first) if plan::needs_capacity(arguments) => capacity(setting, first)?,
         _ => 0.0,
     };
     let mut all = Vec::new();
@@ -163,6 +171,15 @@ fn measure(arguments: &Arguments, setting: &Setting, variants: &[Variant]) -> Re
     Ok(all)
 }
 
+fn capacity(setting: &Setting, variant: Variant) -> Result<f64, Failure> {
+    let per_second = workload::capacity(setting, variant)?;
+    let strategy = variant.strategy.name();
+    output::note(&format!(
+        "capacity:  {per_second:.0} records/s, {strategy} with 16 writers and greedy cohorts"
+    ));
+    Ok(per_second)
+}
+
 /// The trials of each variant. Who goes first changes: whatever the device does over time hits all.
 fn run_alternating(
     setting: &Setting,
@@ -173,6 +190,7 @@ fn run_alternating(
     let mut results: Vec<Vec<Vec<Measured>>> = variants.iter().map(|_| Vec::new()).collect();
     for trial in 0..trials {
         for turn in 0..variants.len() {
+            setting.interrupt.check()?;
             let index = (trial + turn) % variants.len();
             results[index].push(work.run(setting, variants[index])?);
         }
@@ -194,13 +212,14 @@ fn announce(arguments: &Arguments, selection: &wo_wal::Selection, setting: &Sett
 }
 
 impl Arguments {
-    fn setting(&self) -> Result<Setting, Failure> {
+    fn setting(&self, interrupt: Interrupt) -> Result<Setting, Failure> {
         let seconds = if self.quick { QUICK_SECONDS } else { SECONDS };
         Ok(Setting {
             scratch: setting::scratch_in(&self.dir)?,
             record_bytes: usize::try_from(self.record_bytes).unwrap_or(usize::MAX),
             segment_bytes: self.segment_bytes,
             lasting: self.seconds.unwrap_or_else(|| Duration::from_secs_f64(seconds)),
+            interrupt,
         })
     }
 

@@ -1,11 +1,12 @@
 //! Where and how trials run, and the logs they make there.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use wo_wal::{Lsn, Probe, Wal};
 
+use super::interrupt::Interrupt;
 use super::records::{self, Checker};
 use super::variant::Variant;
 use crate::failure::{Failure, Status};
@@ -20,6 +21,7 @@ pub(super) struct Setting {
     pub(super) segment_bytes: Option<u64>,
     /// How long writers go on in a trial.
     pub(super) lasting: Duration,
+    pub(super) interrupt: Interrupt,
 }
 
 /// Refuses a directory where a barrier does nothing.
@@ -66,6 +68,11 @@ impl Setting {
         }
         let (wal, _) = options.open(&path)?;
         Ok(TrialLog { wal, path, setting: self, variant, is_kept: false })
+    }
+
+    /// Whether a loop that was to go on until then ends now.
+    pub(super) fn is_over(&self, until: Instant, now: Instant) -> bool {
+        now >= until || self.interrupt.is_asked_for()
     }
 
     /// A record to be filled.
@@ -131,7 +138,7 @@ fn verify(wal: &Wal, record_bytes: usize, acknowledged: &[u64]) -> Result<(), St
 
 #[cfg(test)]
 mod tests {
-    use super::{Setting, scratch_in};
+    use super::{Interrupt, Setting, scratch_in};
     use crate::bench::variant::{Strategy, Variant};
     use crate::failure::{Failure, Status};
     use std::time::Duration;
@@ -142,8 +149,13 @@ mod tests {
     fn a_log_that_lacks_a_record_or_has_one_more_is_not_verified() {
         let dir = tempfile::tempdir().unwrap();
         let scratch = scratch_in(dir.path()).unwrap();
-        let setting =
-            Setting { scratch, record_bytes: 100, segment_bytes: Some(1 << 16), lasting: Duration::ZERO };
+        let setting = Setting {
+            scratch,
+            record_bytes: 100,
+            segment_bytes: Some(1 << 16),
+            lasting: Duration::ZERO,
+            interrupt: Interrupt::never(),
+        };
         let variant = Variant { strategy: Strategy::Fsync, cohort: Cohort::Full };
         for (acknowledged, sound) in [(10, true), (9, false), (11, false)] {
             let log = setting.open("log", variant, None).unwrap();

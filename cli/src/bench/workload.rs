@@ -126,8 +126,8 @@ fn add_up(tallies: &[Tally]) -> Result<(Vec<u64>, Times), Failure> {
 }
 
 /// One writer in a closed loop until then.
-fn append_until(wal: &Wal, mut record: Vec<u8>, writer: u64, until: Instant) -> Result<Tally, Failure> {
-    let mut tally = Tally::new()?;
+fn append_until(setting: &Setting, wal: &Wal, writer: u64, until: Instant) -> Result<Tally, Failure> {
+    let (mut record, mut tally) = (setting.record(), Tally::new()?);
     let mut started = Instant::now();
     loop {
         records::fill(&mut record, writer, tally.records);
@@ -135,7 +135,7 @@ fn append_until(wal: &Wal, mut record: Vec<u8>, writer: u64, until: Instant) -> 
         let ended = Instant::now();
         tally.records += 1;
         tally.times.note(ended.duration_since(started))?;
-        if ended >= until {
+        if setting.is_over(until, ended) {
             return Ok(tally);
         }
         started = ended;

@@ -16,7 +16,7 @@ pub(super) fn run(setting: &Setting, variant: Variant, batch_records: u64) -> Re
     let meter = Meter::start(&log.wal);
     let until = Instant::now() + setting.lasting;
     let mut started = Instant::now();
-    while started < until {
+    while !setting.is_over(until, started) {
         for _ in 0..batch_records {
             records::fill(&mut record, 0, tally.records);
             drop(log.wal.submit(&record)?);

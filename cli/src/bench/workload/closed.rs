@@ -24,7 +24,7 @@ pub(super) fn run(
     let (meter, tallies) = crew::run(
         writers,
         || Meter::start(&log.wal),
-        |writer, start| append_until(&log.wal, setting.record(), writer as u64, start + setting.lasting),
+        |writer, start| append_until(setting, &log.wal, writer as u64, start + setting.lasting),
     )?;
     let (records, times) = add_up(&tallies)?;
     let trial = meter.stop(&log.wal, records.iter().sum(), times);
@@ -37,6 +37,7 @@ pub(in crate::bench) fn capacity(setting: &Setting, variant: Variant) -> Result<
     let greedy = Variant { cohort: Cohort::Greedy, ..variant };
     let mut rates = Vec::new();
     for _ in 0..CAPACITY_TRIALS {
+        setting.interrupt.check()?;
         let trial = run(setting, greedy, CAPACITY_WRITERS, None)?;
         rates.push(trial.records as f64 / trial.took.as_secs_f64());
     }

@@ -77,8 +77,8 @@ fn run_side_by_side(
         |thread, start| {
             let until = start + setting.lasting;
             match thread {
-                0 => append_until(written, setting.record(), 1, until).map(Done::Written),
-                _ => read_until(read, until).map(Done::Read),
+                0 => append_until(setting, written, 1, until).map(Done::Written),
+                _ => read_until(setting, read, until).map(Done::Read),
             }
         },
     )?;
@@ -89,11 +89,11 @@ fn run_side_by_side(
 }
 
 /// Replays records from random places among those that are durable. The log itself checks each that it serves.
-fn read_until(wal: &Wal, until: Instant) -> Result<Reading, Failure> {
+fn read_until(setting: &Setting, wal: &Wal, until: Instant) -> Result<Reading, Failure> {
     let (mut random, mut tally) = (Random(0), Tally::new()?);
     let (begun, cpu) = (Instant::now(), cpu_of_thread());
     let mut started = begun;
-    while started < until {
+    while !setting.is_over(until, started) {
         let places = wal.durable_lsn().get().saturating_sub(READ_RECORDS).max(1);
         let first = 1 + random.next() % places;
         let mut replay = wal.replay(Lsn::new(first)..Lsn::new(first + READ_RECORDS))?;

@@ -25,7 +25,7 @@ pub(super) fn run(
     let (meter, tallies) = crew::run(
         workers,
         || Meter::start(&log.wal),
-        |worker, start| serve(&log.wal, setting.record(), worker as u64, &schedule, start),
+        |worker, start| serve(setting, &log.wal, worker as u64, &schedule, start),
     )?;
     let (records, times) = add_up(&tallies)?;
     let trial = meter.stop(&log.wal, records.iter().sum(), times);
@@ -35,17 +35,17 @@ pub(super) fn run(
 
 /// Takes the next arrival, waits for it, appends it. All arrivals are served, also those that are late by then.
 fn serve(
+    setting: &Setting,
     wal: &Wal,
-    mut record: Vec<u8>,
     worker: u64,
     schedule: &Mutex<Schedule>,
     start: Instant,
 ) -> Result<Tally, Failure> {
     wake_on_time();
-    let mut tally = Tally::new()?;
+    let (mut record, mut tally) = (setting.record(), Tally::new()?);
     loop {
         let arrival = schedule.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let Some(arrival) = arrival else { return Ok(tally) };
+        let Some(arrival) = arrival.filter(|_| !setting.interrupt.is_asked_for()) else { return Ok(tally) };
         let due = start + arrival;
         records::fill(&mut record, worker, tally.records);
         wait_until(due);
@@ -58,7 +58,9 @@ fn serve(
 #[cfg(test)]
 mod tests {
     use super::{add_up, crew, serve};
+    use crate::bench::interrupt::Interrupt;
     use crate::bench::schedule::Schedule;
+    use crate::bench::setting::{Setting, scratch_in};
     use std::io;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};
@@ -97,15 +99,18 @@ mod tests {
         static STALLS: AtomicBool = AtomicBool::new(false);
         const WORKERS: usize = 4;
         let dir = tempfile::tempdir().unwrap();
+        let scratch = scratch_in(dir.path()).unwrap();
+        let interrupt = Interrupt::never();
+        let setting = Setting { scratch, record_bytes: 64, segment_bytes: None, lasting: STALL, interrupt };
         let strategy = StallsOnce { fsync: Fsync::new(), stalls: &STALLS };
-        let (wal, _) = Wal::options().strategy(strategy).open(dir.path().join("log")).unwrap();
+        let (wal, _) = Wal::options().strategy(strategy).open(setting.scratch.path().join("log")).unwrap();
         let schedule = || Schedule::new(RATE_PER_SECOND, STALL);
         // The first record meets the stall, so those of its first half wait for at least the other half.
         let first_arrival = schedule().next().unwrap();
         let delayed = schedule().take_while(|&arrival| arrival < first_arrival + STALL / 2).count();
         STALLS.store(true, Ordering::Relaxed);
         let shared = Mutex::new(schedule());
-        let serve_all = |worker, start| serve(&wal, vec![0; 64], worker as u64, &shared, start);
+        let serve_all = |worker, start| serve(&setting, &wal, worker as u64, &shared, start);
         let ((), tallies) = crew::run(WORKERS, || (), serve_all).unwrap();
         let (records, times) = add_up(&tallies).unwrap();
         assert_eq!(records.iter().sum::<u64>(), schedule().count() as u64);
