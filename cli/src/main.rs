@@ -1,6 +1,7 @@
 //! `wo-wal`: append to, read, verify and trim a write-ahead log from the command line.
 
 mod append;
+mod bench;
 mod cat;
 mod failure;
 mod log_directory;
@@ -51,6 +52,7 @@ enum Command {
     Stat(stat::Arguments),
     Trim(trim::Arguments),
     Probe(probe::Arguments),
+    Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -68,6 +70,7 @@ fn run(command: &Command) -> Result<(), Failure> {
         Command::Stat(arguments) => stat::run(arguments),
         Command::Trim(arguments) => trim::run(arguments),
         Command::Probe(arguments) => probe::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments),
     }
 }
 

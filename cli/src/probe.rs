@@ -5,7 +5,7 @@ mod report;
 
 use std::path::{Path, PathBuf};
 
-use wo_wal::Error;
+use wo_wal::{Error, Probe};
 
 use crate::failure::Failure;
 use crate::output;
@@ -44,6 +44,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         output::print(&report.to_string())?;
     }
     if unavailable { Err(Failure::usage(reason)) } else { measured }
+}
+
+/// Whether this machine and the environment let a log in the directory have a ring.
+pub(crate) fn has_ring(probe: &Probe) -> bool {
+    probe.checks.iter().any(|check| check.passed && check.name == "self-test")
 }
 
 /// What an append to the log in a directory would use, for other commands: the strategy and why. `None` where that cannot

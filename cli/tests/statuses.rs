@@ -13,7 +13,7 @@ use common::{Place, Running, is_root, long_lines, numbered, run, skip, wo_wal};
 fn help_and_version_are_fine() {
     let version = run(wo_wal().arg("--version"), b"").succeeded();
     assert_eq!(version.text(), concat!("wo-wal ", env!("CARGO_PKG_VERSION"), "\n"));
-    for command in ["append", "cat", "verify", "stat", "trim", "probe"] {
+    for command in ["append", "cat", "verify", "stat", "trim", "probe", "bench"] {
         let help = run(wo_wal().args([command, "--help"]), b"").succeeded();
         assert!(help.text().contains("Example"), "{}", help.text());
     }

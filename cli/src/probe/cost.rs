@@ -47,8 +47,7 @@ pub(super) fn measure(dir: &Path, probe: &Probe) -> (Vec<Cost>, Result<(), Failu
 /// Those that can be had. Where the environment asks for `fsync`, no ring is made here either.
 fn strategies(probe: &Probe) -> Vec<Arc<dyn SyncStrategy>> {
     let mut strategies: Vec<Arc<dyn SyncStrategy>> = vec![Arc::new(Fsync::new())];
-    let tested = |name: &str| probe.checks.iter().any(|check| check.passed && check.name == name);
-    if tested("self-test")
+    if super::has_ring(probe)
         && let Ok(uring) = Uring::new()
     {
         strategies.push(Arc::new(uring));
