@@ -55,6 +55,9 @@ mod frame;
 pub mod fuzzing;
 mod ids;
 mod lsn;
+#[cfg(feature = "testing")]
+#[doc(hidden)]
+pub mod measuring;
 mod options;
 mod planted;
 mod probe;
