@@ -41,13 +41,15 @@ medians of them, but for max and the largest group, which are the largest of all
 Workloads:
   closed    writers (--threads) that wait for each record
   open      records that arrive at random at a fixed rate (--rate), whatever becomes of those before them; times count from
-            the arrival, so that a stall delays all that arrive meanwhile. In percent, the rate is that part of what the
+            the arrival, so that a stall delays all that arrive meanwhile. All are served, so a rate that is more than the
+            log takes lasts longer. In percent, the rate is that part of what the
             first strategy does in a closed loop of 16 writers with greedy cohorts
   batch     --batch records submitted, then a sync; a time is that of such a round
   recovery  open and replay 32 MiB of records in 8 MiB segments that nobody closed; a time is that of both together
   rotation  16 writers that wait for each record, with 1 MiB segments
   mixed     one writer that waits for each record (mixed-append), and a reader that replays 100 records at a time from
-            random places in the same log (mixed-read), or in a log that the writer leaves alone (apart-read)
+            random places in the same log (mixed-read), or in a log that the writer leaves alone (apart-read); a time of a
+            read includes the way from the start of its segment to the place
 
 Columns: by: the strategy; CPU us: of the whole process, for each record; written: bytes written by barriers, for each byte
 of a record (on its way through a first segment, which is only reserved, a barrier now and then fills the stretch ahead).
@@ -190,9 +192,10 @@ fn run_alternating(
     let mut results: Vec<Vec<Vec<Measured>>> = variants.iter().map(|_| Vec::new()).collect();
     for trial in 0..trials {
         for turn in 0..variants.len() {
-            setting.interrupt.check()?;
             let index = (trial + turn) % variants.len();
             results[index].push(work.run(setting, variants[index])?);
+            // What was cut short is not counted.
+            setting.interrupt.check()?;
         }
     }
     Ok(results)

@@ -68,7 +68,7 @@ fn assert_nothing_is_left(dir: &Path) {
 fn every_workload_gives_verified_rows_for_every_strategy_and_leaves_nothing_behind() {
     let place = Place::new();
     let found = strategies(place.root());
-    let ran = run(&mut quick(place.root(), &["--json"]), b"").succeeded();
+    let ran = run(&mut quick(place.root(), &["--json", "--rate", "2000"]), b"").succeeded();
     let rows = rows(&ran);
     for strategy in &found {
         let of_strategy: Vec<Value> =
@@ -225,11 +225,18 @@ fn parameters_out_of_range_are_refused() {
     assert_nothing_is_left(place.root());
 }
 
+/// While writers append one record after the other, and while they wait for records that arrive in minutes.
 #[test]
 fn an_interrupted_run_ends_by_the_signal_and_leaves_nothing_behind() {
+    for workload in [["--workload", "closed"], ["--workload", "open"]] {
+        let options = ["--seconds", "3600", "--rate", "0.002", "--strategy", "fsync"];
+        interrupt(&[workload.as_slice(), &options].concat());
+    }
+}
+
+fn interrupt(options: &[&str]) {
     let place = Place::new();
-    let options = ["--json", "--workload", "closed", "--threads", "4", "--seconds", "600"];
-    let mut running = Running::start(&mut quick(place.root(), &options));
+    let mut running = Running::start(&mut quick(place.root(), options));
     running.stdin = None;
     // Its directory is there once it listens.
     while fs::read_dir(place.root()).unwrap().next().is_none() {

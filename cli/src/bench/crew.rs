@@ -29,7 +29,9 @@ pub(super) fn run<M, T: Send>(
         if let Some(source) = refusal {
             // Those that are there end without a start.
             let _ = start.set(None);
-            return Err(Failure::io(format!("start {size} threads: {source}; ask for fewer with --threads")));
+            return Err(Failure::io(format!(
+                "start {size} threads: {source}; ask for fewer with --threads or --workers"
+            )));
         }
         let begun = begin();
         let _ = start.set(Some(Instant::now()));

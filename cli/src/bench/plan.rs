@@ -18,16 +18,18 @@ pub(super) enum Rate {
     OfCapacity(f64),
 }
 
+/// In records per second, and in percent: more would take hours to serve.
 const RATE_MAX: f64 = 1e7;
+const PERCENT_MAX: f64 = 1000.0;
 
 /// A number of records per second, or of percent.
 pub(super) fn rate(text: &str) -> Result<Rate, String> {
-    let (number, rate): (&str, fn(f64) -> Rate) = match text.strip_suffix('%') {
-        Some(percent) => (percent, |percent| Rate::OfCapacity(percent / 100.0)),
-        None => (text, Rate::PerSecond),
+    let (number, max, rate): (&str, f64, fn(f64) -> Rate) = match text.strip_suffix('%') {
+        Some(percent) => (percent, PERCENT_MAX, |percent| Rate::OfCapacity(percent / 100.0)),
+        None => (text, RATE_MAX, Rate::PerSecond),
     };
     match number.parse() {
-        Ok(number) if number > 0.0 && number <= RATE_MAX => Ok(rate(number)),
+        Ok(number) if number > 0.0 && number <= max => Ok(rate(number)),
         _ => Err("a rate is a number of records per second, or of percent, such as 20000 or 30%".to_owned()),
     }
 }
@@ -80,7 +82,7 @@ mod tests {
         assert_eq!(rate("20000"), Ok(Rate::PerSecond(20_000.0)));
         assert_eq!(rate("0.5"), Ok(Rate::PerSecond(0.5)));
         assert_eq!(rate("25%"), Ok(Rate::OfCapacity(0.25)));
-        for text in ["", "%", "0", "-1", "inf", "NaN", "1e9", "30 %", "fast"] {
+        for text in ["", "%", "0", "-1", "inf", "NaN", "1e9", "1001%", "30 %", "fast"] {
             assert!(rate(text).is_err(), "{text}");
         }
     }

@@ -4,6 +4,8 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::interrupt::Interrupt;
+
 /// The fixed seed: every trial of every variant meets the same arrivals.
 const SEED: u64 = 0x5eed_0fa2_217a_1500;
 
@@ -54,11 +56,17 @@ impl Random {
     }
 }
 
-/// Sleeps until then; returns at once if that is past.
-pub(super) fn wait_until(due: Instant) {
-    let left = due.saturating_duration_since(Instant::now());
-    if !left.is_zero() {
-        thread::sleep(left);
+/// How long a sleeper may not notice that the run was interrupted.
+const NAP: Duration = Duration::from_millis(100);
+
+/// Sleeps until then, and returns at once if that is past. False where the run was interrupted.
+pub(super) fn wait_until(due: Instant, interrupt: &Interrupt) -> bool {
+    loop {
+        let left = due.saturating_duration_since(Instant::now());
+        if left.is_zero() || interrupt.is_asked_for() {
+            return !interrupt.is_asked_for();
+        }
+        thread::sleep(left.min(NAP));
     }
 }
 

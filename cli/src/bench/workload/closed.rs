@@ -37,8 +37,8 @@ pub(in crate::bench) fn capacity(setting: &Setting, variant: Variant) -> Result<
     let greedy = Variant { cohort: Cohort::Greedy, ..variant };
     let mut rates = Vec::new();
     for _ in 0..CAPACITY_TRIALS {
-        setting.interrupt.check()?;
         let trial = run(setting, greedy, CAPACITY_WRITERS, None)?;
+        setting.interrupt.check()?;
         rates.push(trial.records as f64 / trial.took.as_secs_f64());
     }
     rates.sort_by(f64::total_cmp);

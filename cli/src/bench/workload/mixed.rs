@@ -93,7 +93,7 @@ fn read_until(setting: &Setting, wal: &Wal, until: Instant) -> Result<Reading, F
     let (mut random, mut tally) = (Random(0), Tally::new()?);
     let (begun, cpu) = (Instant::now(), cpu_of_thread());
     let mut started = begun;
-    while !setting.is_over(until, started) {
+    loop {
         let places = wal.durable_lsn().get().saturating_sub(READ_RECORDS).max(1);
         let first = 1 + random.next() % places;
         let mut replay = wal.replay(Lsn::new(first)..Lsn::new(first + READ_RECORDS))?;
@@ -102,9 +102,12 @@ fn read_until(setting: &Setting, wal: &Wal, until: Instant) -> Result<Reading, F
         }
         let ended = Instant::now();
         tally.times.note(ended.duration_since(started))?;
+        if setting.is_over(until, ended) {
+            let cpu = cpu_of_thread().saturating_sub(cpu);
+            return Ok(Reading { tally, took: ended.duration_since(begun), cpu });
+        }
         started = ended;
     }
-    Ok(Reading { tally, took: begun.elapsed(), cpu: cpu_of_thread().saturating_sub(cpu) })
 }
 
 impl Reading {

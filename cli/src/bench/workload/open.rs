@@ -45,10 +45,12 @@ fn serve(
     let (mut record, mut tally) = (setting.record(), Tally::new()?);
     loop {
         let arrival = schedule.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let Some(arrival) = arrival.filter(|_| !setting.interrupt.is_asked_for()) else { return Ok(tally) };
+        let Some(arrival) = arrival else { return Ok(tally) };
         let due = start + arrival;
         records::fill(&mut record, worker, tally.records);
-        wait_until(due);
+        if !wait_until(due, &setting.interrupt) {
+            return Ok(tally);
+        }
         wal.append(&record)?;
         tally.records += 1;
         tally.times.note(due.elapsed())?;
