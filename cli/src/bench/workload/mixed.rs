@@ -10,7 +10,7 @@ use crate::bench::measure::{Meter, Trial, cpu_of_thread};
 use crate::bench::schedule::Random;
 use crate::bench::setting::Setting;
 use crate::bench::variant::Variant;
-use crate::failure::Failure;
+use crate::failure::{Failure, Status};
 
 /// How many records one read replays.
 const READ_RECORDS: u64 = 100;
@@ -97,9 +97,15 @@ fn read_until(setting: &Setting, wal: &Wal, until: Instant) -> Result<Reading, F
         let places = wal.durable_lsn().get().saturating_sub(READ_RECORDS).max(1);
         let first = 1 + random.next() % places;
         let mut replay = wal.replay(Lsn::new(first)..Lsn::new(first + READ_RECORDS))?;
-        while replay.next_ref()?.is_some() {
-            tally.records += 1;
+        for lsn in first..first + READ_RECORDS {
+            if replay.next_ref()?.map(|record| record.lsn.get()) != Some(lsn) {
+                return Err(Failure::Because {
+                    status: Status::Damaged,
+                    message: format!("record {lsn} is durable and was not replayed"),
+                });
+            }
         }
+        tally.records += READ_RECORDS;
         let ended = Instant::now();
         tally.times.note(ended.duration_since(started))?;
         if setting.is_over(until, ended) {
