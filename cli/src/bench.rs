@@ -149,13 +149,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Runs the plan, and prints each row when it is there.
 fn measure(arguments: &Arguments, setting: &Setting, variants: &[Variant]) -> Result<Vec<Row>, Failure> {
-    if !arguments.json {
-        output::print(&table::heading())?;
-    }
     let capacity = match variants.first() {
         Some(&first) if plan::needs_capacity(arguments) => capacity(setting, first)?,
         _ => 0.0,
     };
+    if !arguments.json {
+        output::print(&table::heading())?;
+    }
     let mut all = Vec::new();
     for work in plan::plan(arguments, capacity) {
         let trials = run_alternating(setting, work, variants, arguments.trials())?;
