@@ -15,14 +15,14 @@ use crate::options::Cohort;
 use crate::sync::{Instant, per_thread};
 
 /// Where nobody has come back for this part of a recent barrier, nobody is waited for any longer.
-const FIRST_WITHIN_DIVISOR: u32 = 2;
-/// Once somebody has, the others have the time of a recent barrier from one to the next: stragglers are on their way, and a
-/// barrier without them costs them another one.
-const NEXT_WITHIN_BARRIERS: u32 = 1;
+const FIRST_WITHIN_DIVISOR: u32 = 4;
+/// Once somebody has, the others have this part from one to the next: stragglers are on their way, and a barrier without
+/// them costs them another one.
+const NEXT_WITHIN_DIVISOR: u32 = 2;
 /// At most so many recent barriers are spent waiting, however steadily writers come back.
-const WITHIN_BARRIERS_MAX: u32 = 3;
+const WITHIN_BARRIERS_MAX: u32 = 2;
 /// After so many barriers, half of those who did not come back are expected again: at first, and at most, for each wait in
-/// which nobody came back doubles it.
+/// vain doubles it.
 const FORGIVEN_AFTER_BARRIERS: u32 = 32;
 const FORGIVEN_AFTER_BARRIERS_MAX: u32 = 1024;
 /// How much one barrier changes the notion of how long a barrier takes: an eighth.
@@ -52,8 +52,6 @@ pub(super) struct Gathering {
     /// Barriers since `absent` changed, and how many of them halve it.
     barriers: u32,
     forgiven_after: u32,
-    /// Whether anybody has come back since the last barrier.
-    is_anybody_back: bool,
     /// Until when the next one of them has to come, and until when all.
     until: Instant,
     until_at_most: Instant,
@@ -72,7 +70,6 @@ impl Gathering {
             absent: 0,
             barriers: 0,
             forgiven_after: FORGIVEN_AFTER_BARRIERS,
-            is_anybody_back: false,
             until: now,
             until_at_most: now,
             has_timekeeper: false,
@@ -101,7 +98,6 @@ impl Gathering {
             return;
         }
         self.settled = (settled.first, settled.last);
-        self.is_anybody_back = false;
         self.expected = settled.waiters.saturating_sub(self.absent);
         self.until_at_most = now + self.recent_barrier * WITHIN_BARRIERS_MAX;
         self.until = now + self.recent_barrier / FIRST_WITHIN_DIVISOR;
@@ -122,12 +118,11 @@ impl Gathering {
         if released_by != log || !(first..=last).contains(&group) {
             return;
         }
-        self.is_anybody_back = true;
         self.expected = self.expected.saturating_sub(1);
         if self.expected == 0 {
             self.forgiven_after = FORGIVEN_AFTER_BARRIERS;
         }
-        self.until = self.until_at_most.min(now + self.recent_barrier * NEXT_WITHIN_BARRIERS);
+        self.until = self.until_at_most.min(now + self.recent_barrier / NEXT_WITHIN_DIVISOR);
     }
 
     /// Until when the calling thread, as the timekeeper, is to sleep. `None` when time is up: the lead waits no longer.
@@ -138,9 +133,7 @@ impl Gathering {
         }
         self.absent += self.expected;
         self.barriers = 0;
-        if !self.is_anybody_back {
-            self.forgiven_after = FORGIVEN_AFTER_BARRIERS_MAX.min(self.forgiven_after * 2);
-        }
+        self.forgiven_after = FORGIVEN_AFTER_BARRIERS_MAX.min(self.forgiven_after * 2);
         self.end();
         None
     }
