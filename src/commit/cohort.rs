@@ -14,13 +14,24 @@ use super::ledger::{GroupNumber, Settled};
 use crate::options::Cohort;
 use crate::sync::{Instant, per_thread};
 
-/// Where nobody has come back for this part of a recent barrier, nobody is waited for any longer.
-const FIRST_WITHIN_DIVISOR: u32 = 4;
-/// Once somebody has, the others have this part from one to the next: stragglers are on their way, and a barrier without
-/// them costs them another one.
-const NEXT_WITHIN_DIVISOR: u32 = 2;
-/// At most so many recent barriers are spent waiting, however steadily writers come back.
-const WITHIN_BARRIERS_MAX: u32 = 2;
+/// How long writers are waited for, in percent of a recent barrier.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct PatiencePercent {
+    /// Where nobody has come back for so long, nobody is waited for any longer.
+    first: u32,
+    /// Once somebody has, the others have so long from one to the next: stragglers are on their way, and a barrier without
+    /// them costs them another one.
+    next: u32,
+    /// So long at most, however steadily writers come back.
+    in_all: u32,
+}
+
+/// While it is not known whether writers come back: what is lost in vain is small.
+const WARY: PatiencePercent = PatiencePercent { first: 25, next: 50, in_all: 200 };
+/// After [`TRUST_AFTER`] cohorts in a row that were complete. Longer than a cohort and its barrier usually take together,
+/// so that the timekeeper is woken by the barrier and not, in vain, by the clock.
+const TRUSTING: PatiencePercent = PatiencePercent { first: 50, next: 100, in_all: 300 };
+const TRUST_AFTER: u32 = 8;
 /// After so many barriers, half of those who did not come back are expected again: at first, and at most, for each wait in
 /// vain doubles it.
 const FORGIVEN_AFTER_BARRIERS: u32 = 32;
@@ -52,6 +63,8 @@ pub(super) struct Gathering {
     /// Barriers since `absent` changed, and how many of them halve it.
     barriers: u32,
     forgiven_after: u32,
+    /// How many cohorts in a row were complete.
+    complete: u32,
     /// Until when the next one of them has to come, and until when all.
     until: Instant,
     until_at_most: Instant,
@@ -70,6 +83,7 @@ impl Gathering {
             absent: 0,
             barriers: 0,
             forgiven_after: FORGIVEN_AFTER_BARRIERS,
+            complete: 0,
             until: now,
             until_at_most: now,
             has_timekeeper: false,
@@ -99,8 +113,17 @@ impl Gathering {
         }
         self.settled = (settled.first, settled.last);
         self.expected = settled.waiters.saturating_sub(self.absent);
-        self.until_at_most = now + self.recent_barrier * WITHIN_BARRIERS_MAX;
-        self.until = now + self.recent_barrier / FIRST_WITHIN_DIVISOR;
+        let patience = self.patience();
+        self.until_at_most = now + self.part(patience.in_all);
+        self.until = now + self.part(patience.first);
+    }
+
+    fn patience(&self) -> PatiencePercent {
+        if self.complete >= TRUST_AFTER { TRUSTING } else { WARY }
+    }
+
+    fn part(&self, percent: u32) -> Duration {
+        self.recent_barrier * percent / 100
     }
 
     fn forgive(&mut self) {
@@ -120,9 +143,10 @@ impl Gathering {
         }
         self.expected = self.expected.saturating_sub(1);
         if self.expected == 0 {
+            self.complete = self.complete.saturating_add(1);
             self.forgiven_after = FORGIVEN_AFTER_BARRIERS;
         }
-        self.until = self.until_at_most.min(now + self.recent_barrier / NEXT_WITHIN_DIVISOR);
+        self.until = self.until_at_most.min(now + self.part(self.patience().next));
     }
 
     /// Until when the calling thread, as the timekeeper, is to sleep. `None` when time is up: the lead waits no longer.
@@ -133,6 +157,7 @@ impl Gathering {
         }
         self.absent += self.expected;
         self.barriers = 0;
+        self.complete = 0;
         self.forgiven_after = FORGIVEN_AFTER_BARRIERS_MAX.min(self.forgiven_after * 2);
         self.end();
         None

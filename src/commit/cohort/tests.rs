@@ -109,6 +109,20 @@ fn stragglers_are_waited_for_half_a_barrier_each_and_two_barriers_in_all() {
 }
 
 #[test]
+fn those_who_have_come_back_eight_times_in_a_row_are_waited_for_twice_as_long() {
+    let mut round = Round::new(Cohort::Full);
+    for _ in 0..8 {
+        assert!(round.barrier(4, 0));
+        round.come_back_often(4);
+    }
+    assert!(round.barrier(4, 0));
+    assert_eq!(round.give_up(), BARRIER / 2);
+    round.gathering.absent = 0;
+    assert!(round.barrier(4, 0));
+    assert_eq!(round.give_up(), BARRIER / 4, "not after one that did not");
+}
+
+#[test]
 fn who_did_not_come_back_is_not_expected_next_time_but_later_again() {
     let mut round = Round::new(Cohort::Full);
     assert!(round.barrier(8, 0));
