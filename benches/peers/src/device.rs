@@ -1,4 +1,4 @@
-//! The block device below the data: what it was really asked to flush.
+//! The machine: how busy it is, and what the block device below the data was really asked to flush.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -37,4 +37,10 @@ impl Flushes {
 /// what this one prepared is written on the clock.
 pub(crate) fn settle(path: &Path) {
     rustix::fs::syncfs(File::open(path).unwrap()).unwrap();
+}
+
+/// Of the last minute: whether somebody else needs the machine too.
+pub(crate) fn load_average() -> String {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    load.split_whitespace().next().unwrap_or("unknown").to_owned()
 }

@@ -31,7 +31,16 @@ fn main() {
     let options = Options::parse();
     let setup = Setup::announce_length("peers", options.quick);
     let device = Flushes::below(&setup.path("."));
-    println!("\n`{}`", std::env::args().skip(1).collect::<Vec<_>>().join(" "));
+    let machine = rustix::system::uname();
+    println!(
+        "\n{} processors, {} {}, load average at the start {}. Barriers of wo-wal: {}\n\n`peers {}`",
+        std::thread::available_parallelism().unwrap(),
+        machine.sysname().to_string_lossy(),
+        machine.release().to_string_lossy(),
+        device::load_average(),
+        peers::wo_wal::why(&setup.path("selection")),
+        std::env::args().skip(1).collect::<Vec<_>>().join(" ")
+    );
     match options.workload {
         Workload::Closed => {
             for &writers in &options.threads {

@@ -11,7 +11,7 @@ mod rocksdb;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod wal_db;
-mod wo_wal;
+pub(crate) mod wo_wal;
 mod writeahead;
 
 use crate::peer::Entry;

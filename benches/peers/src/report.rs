@@ -54,18 +54,19 @@ impl Column {
 pub(crate) fn print(columns: &[Column], base: &str, of: &str) {
     let base_column = columns.iter().find(|column| column.entry.name == base);
     println!(
-        "| peer | records/s | p50 us | p99 us | records/barrier | records/flush of the disk | ratio to {base} | read back |"
+        "| peer | records/s | p50 us | p99 us | CPU us/record | records/barrier | records/flush of the disk | ratio to {base} | read back |"
     );
-    println!("|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|");
     let mut sorted: Vec<_> = columns.iter().collect();
     sorted.sort_by(|one, other| rate(other).total_cmp(&rate(one)));
     for column in sorted {
         println!(
-            "| {} | {:.0} | {:.0} | {:.0} | {} | {} | {} | {} |",
+            "| {} | {:.0} | {:.0} | {:.0} | {:.1} | {} | {} | {} | {} |",
             column.entry.name,
             rate(column),
             column.median_of(|trial| microseconds(trial.p50)),
             column.median_of(|trial| microseconds(trial.p99)),
+            column.median_of(|trial| microseconds(trial.cpu_per_record)),
             column.records_per(|trial| trial.barriers),
             column.records_per(|trial| trial.device_flushes),
             column.ratio(base_column),

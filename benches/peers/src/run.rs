@@ -3,7 +3,7 @@
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use crate::common::{Checker, fill_record, per_second};
+use crate::common::{Checker, Usage, fill_record, per_second};
 use crate::device::Flushes;
 use crate::peer::{BatchPeer, Peer, Plan};
 
@@ -12,21 +12,36 @@ pub(crate) struct Trial {
     pub(crate) records_per_second: f64,
     pub(crate) p50: Duration,
     pub(crate) p99: Duration,
+    /// Of the whole process, the writers' own part included.
+    pub(crate) cpu_per_record: Duration,
     pub(crate) barriers: Option<u64>,
     /// What the device completed meanwhile, for everybody on the machine.
     pub(crate) device_flushes: Option<u64>,
 }
 
-impl Trial {
-    fn new(plan: Plan, took: Duration, mut latencies: Vec<Duration>) -> Trial {
+/// What is read before the clock starts, and again after it stops.
+struct Meter<'a> {
+    usage: Usage,
+    device: Option<(&'a Flushes, u64)>,
+}
+
+impl Meter<'_> {
+    fn start(device: Option<&Flushes>) -> Meter<'_> {
+        Meter { device: device.map(|device| (device, device.completed())), usage: Usage::now() }
+    }
+
+    fn stop(self, plan: Plan, took: Duration, mut latencies: Vec<Duration>) -> Trial {
+        let cpu = Usage::now().since(&self.usage).cpu;
+        let device_flushes = self.device.map(|(device, before)| device.completed() - before);
         latencies.sort_unstable();
-        let quantile = |percent: usize| latencies[(latencies.len() * percent / 100).min(latencies.len() - 1)];
+        let at_percent = |percent: usize| latencies[(latencies.len() - 1) * percent / 100];
         Trial {
             records_per_second: per_second(plan.records, took),
-            p50: quantile(50),
-            p99: quantile(99),
+            p50: at_percent(50),
+            p99: at_percent(99),
+            cpu_per_record: cpu.div_f64(plan.records as f64),
             barriers: None,
-            device_flushes: None,
+            device_flushes,
         }
     }
 }
@@ -36,7 +51,7 @@ pub(crate) fn closed_loop(peer: Box<dyn Peer>, plan: Plan, device: Option<&Flush
     let records_per_writer = plan.records / plan.writers as u64;
     let start = Barrier::new(plan.writers + 1);
     let barriers_before = peer.barriers();
-    let flushes_before = device.map(Flushes::completed);
+    let meter = Meter::start(device);
     let (took, latencies) = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..plan.writers)
             .map(|writer| {
@@ -60,10 +75,8 @@ pub(crate) fn closed_loop(peer: Box<dyn Peer>, plan: Plan, device: Option<&Flush
         let latencies: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
         (started.elapsed(), latencies)
     });
-    let mut trial = Trial::new(plan, took, latencies);
+    let mut trial = meter.stop(plan, took, latencies);
     trial.barriers = peer.barriers().zip(barriers_before).map(|(after, before)| after - before);
-    trial.device_flushes =
-        device.map(Flushes::completed).zip(flushes_before).map(|(after, before)| after - before);
     let mut checker = Checker::new(plan.writers, plan.record_bytes);
     peer.finish_and_verify(&mut checker);
     checker.finish(records_per_writer);
@@ -80,7 +93,7 @@ pub(crate) fn batches(
     let mut record = vec![0; plan.record_bytes];
     let mut latencies = Vec::new();
     let mut sequence = 0;
-    let flushes_before = device.map(Flushes::completed);
+    let meter = Meter::start(device);
     let started = Instant::now();
     while sequence < plan.records {
         let began = Instant::now();
@@ -95,10 +108,8 @@ pub(crate) fn batches(
     }
     let took = started.elapsed();
     let barriers = latencies.len() as u64;
-    let mut trial = Trial::new(plan, took, latencies);
+    let mut trial = meter.stop(plan, took, latencies);
     trial.barriers = Some(barriers);
-    trial.device_flushes =
-        device.map(Flushes::completed).zip(flushes_before).map(|(after, before)| after - before);
     let mut checker = Checker::new(1, plan.record_bytes);
     peer.finish_and_verify(&mut checker);
     checker.finish(plan.records);

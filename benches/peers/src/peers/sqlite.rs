@@ -14,6 +14,16 @@ pub(crate) const ENTRY: Entry = Entry::of_both(
     |path, _| Box::new(Store::create(path)),
 );
 
+/// With more in the first transaction than the log may hold before it is checkpointed and written from its start again
+/// (1000 pages), so that the trial runs in a log file that has its size.
+const CREATE: &str = "
+    CREATE TABLE record (number INTEGER PRIMARY KEY, bytes BLOB NOT NULL);
+    BEGIN;
+    CREATE TABLE filler (bytes BLOB NOT NULL);
+    INSERT INTO filler VALUES (zeroblob(8000000));
+    COMMIT;
+    PRAGMA wal_checkpoint(RESTART);
+";
 const INSERT: &str = "INSERT INTO record (bytes) VALUES (?1)";
 
 struct Store {
@@ -33,9 +43,7 @@ impl Store {
     fn create(path: &Path) -> Store {
         std::fs::create_dir(path).unwrap();
         let connection = connect(path);
-        connection
-            .execute_batch("CREATE TABLE record (number INTEGER PRIMARY KEY, bytes BLOB NOT NULL)")
-            .unwrap();
+        connection.execute_batch(CREATE).unwrap();
         Store { path: path.to_owned(), connection: Mutex::new(connection), in_transaction: false }
     }
 

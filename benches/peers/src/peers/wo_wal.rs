@@ -27,6 +27,14 @@ pub(crate) const GREEDY: Entry = Entry::of_closed_loop("wo-wal-greedy", |path, _
     Box::new(Log::open(Wal::options().cohort(Cohort::Greedy), path))
 });
 
+/// What makes the barriers of a log with defaults on this machine, in a sentence.
+pub(crate) fn why(path: &Path) -> String {
+    let (wal, _) = Wal::open(path).unwrap();
+    let reason = wal.strategy().reason.clone();
+    wal.close().unwrap();
+    reason
+}
+
 struct Log {
     path: PathBuf,
     wal: Wal,
