@@ -5,7 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The data's directory: `WO_WAL_BENCH_DIR`, else cargo's directory for such files under `target/`.
+/// The data's directory: `WO_WAL_BENCH_DIR`, else cargo's directory for such files under `target/`, which it names to
+/// benches; else the directory of the running program, which is under `target/` as well.
 const DIRECTORY_VARIABLE: &str = "WO_WAL_BENCH_DIR";
 /// Set to anything but 0, a run is one short round: it shows that the bench works, its figures mean nothing.
 const SHORT_VARIABLE: &str = "WO_WAL_BENCH_SHORT";
@@ -22,8 +23,12 @@ pub(crate) struct Setup {
 impl Setup {
     /// Reads the environment, says what will be done, and makes an empty directory that goes away at the end.
     pub(crate) fn announce(bench: &str) -> Setup {
-        let parent = std::env::var_os(DIRECTORY_VARIABLE)
-            .map_or_else(|| PathBuf::from(env!("CARGO_TARGET_TMPDIR")), PathBuf::from);
+        Setup::announce_length(bench, runs_short())
+    }
+
+    /// As `announce`, where something else decides how long the run is.
+    pub(crate) fn announce_length(bench: &str, short: bool) -> Setup {
+        let parent = std::env::var_os(DIRECTORY_VARIABLE).map_or_else(default_directory, PathBuf::from);
         std::fs::create_dir_all(&parent).unwrap();
         let file_system = file_system_name(&parent);
         let tmpfs_allowed = std::env::var(TMPFS_VARIABLE).is_ok_and(|value| value == "1");
@@ -32,7 +37,6 @@ impl Setup {
             "{} is on tmpfs, where a barrier does nothing; set {DIRECTORY_VARIABLE}, or {TMPFS_VARIABLE}=1",
             parent.display()
         );
-        let short = runs_short();
         let mode = if short { "one short round, the figures mean nothing" } else { "full run" };
         println!("{bench}: {mode}; data on {file_system}, {}", parent.display());
         Setup { short, root: tempfile::tempdir_in(parent).unwrap() }
@@ -47,6 +51,11 @@ impl Setup {
     pub(crate) fn pick<T>(&self, full: T, short: T) -> T {
         if self.short { short } else { full }
     }
+}
+
+fn default_directory() -> PathBuf {
+    option_env!("CARGO_TARGET_TMPDIR")
+        .map_or_else(|| std::env::current_exe().unwrap().parent().unwrap().to_owned(), PathBuf::from)
 }
 
 /// `cargo bench` passes `--bench`; `cargo test` does not, and wants to know only that the bench works.

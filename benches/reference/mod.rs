@@ -70,6 +70,40 @@ impl BareLoop {
     }
 }
 
+/// *Batch loop*: the bare loop for many records per barrier. They are collected in memory and written at once.
+#[derive(Debug)]
+pub(crate) struct BatchLoop {
+    file: File,
+    record_bytes: usize,
+    staged: Vec<u8>,
+    records: u64,
+    durable_bytes: u64,
+}
+
+impl BatchLoop {
+    pub(crate) fn create(path: &Path, records: u64, record_bytes: usize) -> BatchLoop {
+        let file = zeroed_file(path, records * step_bytes(record_bytes) as u64);
+        BatchLoop { file, record_bytes, staged: Vec::new(), records: 0, durable_bytes: 0 }
+    }
+
+    pub(crate) fn stage(&mut self, record: &[u8]) {
+        self.staged.extend_from_slice(record);
+        self.staged.extend_from_slice(&[0; STEP_OVERHEAD_BYTES]);
+        self.records += 1;
+    }
+
+    pub(crate) fn sync(&mut self) {
+        self.file.write_all_at(&self.staged, self.durable_bytes).unwrap();
+        self.file.sync_data().unwrap();
+        self.durable_bytes += self.staged.len() as u64;
+        self.staged.clear();
+    }
+
+    pub(crate) fn verify(&self, checker: &mut Checker) {
+        verify_steps(&self.file, self.records, self.record_bytes, checker);
+    }
+}
+
 /// *Greedy reference*: leader and followers by one mutex and one condition variable. Whoever finds nobody leading writes
 /// and syncs everything that is there.
 #[derive(Debug)]
