@@ -117,8 +117,8 @@ pub(crate) struct SegmentStore {
 }
 
 impl SegmentStore {
-    /// Keeps the spare and one ordinary file that an interrupted preparation has left, removes the rest of what such have
-    /// left, and makes all names stable: a name that a killed process has left may not be on disk yet.
+    /// Makes all names stable, for a name that a killed process has left may not be on disk yet; then keeps the spare and one
+    /// ordinary file that an interrupted preparation has left, and removes the rest of what such have left.
     pub(crate) fn open(
         disk: Arc<dyn Disk>,
         ids: Ids,
@@ -140,24 +140,30 @@ impl SegmentStore {
         if names.iter().any(|name| name == SPARE) {
             store.spare_bytes = Some(store.length_of(SPARE)?);
         }
-        store.clear_leftovers(names)?;
+        // Before any name changes: a later change of the same file's name could survive a power cut without the earlier
+        // one, and leave the file under two names, one of them a live segment's.
         if !planted(Fault::OpenWithoutDirectorySync) {
+            store.sync_directory()?;
+        }
+        if store.clear_leftovers(names)? && !planted(Fault::OpenWithoutDirectorySync) {
             store.sync_directory()?;
         }
         Ok(store)
     }
 
     /// A trim may have been interrupted while it made the next segment of a removed one. That file may be the only one the
-    /// log has besides two small ones, and a neighbour could take its space: it is kept.
-    fn clear_leftovers(&mut self, mut names: Vec<String>) -> Result<(), Error> {
+    /// log has besides two small ones, and a neighbour could take its space: it is kept. True where a name was changed.
+    fn clear_leftovers(&mut self, mut names: Vec<String>) -> Result<bool, Error> {
         names.retain(|name| is_leftover(name));
         names.sort_unstable();
         let mut kept = None;
+        let mut changed = false;
         for name in names {
             if kept.is_none() && self.length_of(&name)? == self.segment_bytes {
                 kept = Some(name);
             } else {
                 self.disk.unlink(&name).map_err(|source| self.error("remove", Some(&name), source))?;
+                changed = true;
             }
         }
         if let Some(name) = kept {
@@ -166,10 +172,11 @@ impl SegmentStore {
             if name != recycled {
                 let renamed = self.disk.rename(&name, &recycled);
                 renamed.map_err(|source| self.error("rename", Some(&name), source))?;
+                changed = true;
             }
             self.recycled.push(recycled);
         }
-        Ok(())
+        Ok(changed)
     }
 
     pub(crate) fn next_id(&self) -> Result<u64, Error> {

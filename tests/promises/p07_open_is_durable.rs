@@ -2,7 +2,7 @@
 
 use rustix::io::Errno;
 
-use crate::support::env::{Env, for_each_disk, payloads};
+use crate::support::env::{Env, for_each_disk, lsn, payloads};
 use crate::support::sim::{Fault, Sim};
 
 /// After a failed sync the page cache holds what the disk does not. A process that opens the log then reads it, so it must
@@ -118,4 +118,59 @@ fn p07_a_clean_close_leaves_no_record_to_rewrite() {
         assert_eq!((recovery.cut_bytes, recovery.rewritten_groups), (0, 1));
         drop(wal);
     });
+}
+
+/// A trim renamed segment 1, to make the next segment of its file, and its process was killed before the directory sync.
+/// The open that followed renamed the file once more, to keep it, and only then synced the directory. A power cut there
+/// that let the second change through, and not the first, left the file under both names: the log began with segment 1
+/// again and had it as a file to use again, and the next rotation wrote over records that replay had just served.
+#[test]
+fn p07_names_are_durable_before_open_changes_any() {
+    let sim = Sim::new(1);
+    let env = Env::simulated(&sim, 1);
+    let wal = env.open_with(env.options().prepares_ahead(false)).unwrap().0;
+    for number in 0..4 {
+        wal.append(&vec![number; 40_000]).unwrap();
+    }
+    // The spare is there, and no next segment: the first removed file becomes it.
+    let renamed = (0..20).find_map(|call| {
+        let copy = sim.copy();
+        let env = Env::simulated(&copy, 1);
+        let wal = env.open_with(env.options().prepares_ahead(false)).unwrap().0;
+        copy.crash_after(call);
+        let _ = wal.trim(lsn(1));
+        drop(wal);
+        (copy.undecided() == [2] && copy.names().contains(&"next.tmp".to_owned())).then_some(copy)
+    });
+    let killed = renamed.expect("a trim that has renamed a segment and not synced the directory");
+    killed.kill();
+    for call in 0..20 {
+        let copy = killed.copy();
+        copy.crash_after(call);
+        let env = Env::simulated(&copy, 1);
+        drop(env.open_with(env.options().prepares_ahead(false)));
+        for outcome in outcomes(copy.undecided().len()) {
+            let cut = copy.copy();
+            cut.power_cut_with(&outcome);
+            check_nothing_is_overwritten(&cut, call, &outcome);
+        }
+    }
+}
+
+/// All combinations of so many changes, made or not.
+fn outcomes(changes: usize) -> Vec<Vec<usize>> {
+    (0..1_usize << changes).map(|bits| (0..changes).map(|change| bits >> change & 1).collect()).collect()
+}
+
+fn check_nothing_is_overwritten(sim: &Sim, call: u64, outcome: &[usize]) {
+    let env = Env::simulated(sim, 1);
+    let wal = env.open_with(env.options().prepares_ahead(false)).unwrap().0;
+    let served = payloads(&wal);
+    for _ in 0..3 {
+        wal.append(&vec![9; 40_000]).unwrap();
+    }
+    let after = wal.replay(..).unwrap().map(|record| record.map(|record| record.payload));
+    let after = after.collect::<wo_wal::Result<Vec<_>>>();
+    let after = after.unwrap_or_else(|error| panic!("cut in call {call}, names {outcome:?}: {error}"));
+    assert_eq!(after[..served.len()], served, "cut in call {call}, names {outcome:?}");
 }

@@ -12,13 +12,18 @@ use crate::support::rng::Rng;
 
 /// How many outcomes of a cut are tried.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Bounds {
+pub(super) struct Bound {
     /// All, where there are not more than this.
-    pub(super) all_outcomes: usize,
+    pub(super) all_up_to: usize,
     /// So many, where there are more.
-    pub(super) outcomes: usize,
+    pub(super) else_only: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    pub(super) first: Bound,
     /// Of the cut in the open that follows.
-    pub(super) second_outcomes: usize,
+    pub(super) second: Bound,
 }
 
 pub(super) struct Explorer {
@@ -71,7 +76,7 @@ impl Explorer {
         if let Err(End::Finding(finding)) = life.run(first) {
             return Err(finding);
         }
-        for (what, cut) in outcomes(&life, self.bounds.all_outcomes, self.bounds.outcomes) {
+        for (what, cut) in outcomes(&life, self.bounds.first) {
             self.first_cuts += 1;
             let explored = self.cut_the_open(&cut).and_then(|()| self.explore_from(&cut, rest));
             explored.map_err(|finding| format!("after a life, {what}: {finding}"))?;
@@ -82,7 +87,7 @@ impl Explorer {
     fn cut_every_call(&mut self, start: &Life, steps: &[Step]) -> Verdict {
         for death in deaths(start, |life| life.run(steps))? {
             let life = death?;
-            for (what, cut) in outcomes(&life, self.bounds.all_outcomes, self.bounds.outcomes) {
+            for (what, cut) in outcomes(&life, self.bounds.first) {
                 self.first_cuts += 1;
                 let context =
                     |finding| format!("a life ended, {what}: {finding}\nIn the life, {}", life.sim.trace());
@@ -100,7 +105,7 @@ impl Explorer {
         self.judge(cut)?;
         for death in deaths(cut, |life| life.open().map(drop))? {
             let life = death?;
-            for (what, second) in outcomes(&life, self.bounds.second_outcomes, self.bounds.second_outcomes) {
+            for (what, second) in outcomes(&life, self.bounds.second) {
                 self.second_cuts += 1;
                 let context =
                     |finding| format!("its open ended, {what}: {finding}\nIn the open, {}", life.sim.trace());
@@ -119,10 +124,13 @@ impl Explorer {
         self.reopenings += 2;
         let mut open_and_append = || -> Result<(), End> {
             let wal = life.open()?;
-            // The disk may be full, and the segment too: that is an answer.
-            match life.append(&wal, &[vec![b'A'; 8]]) {
-                Ok(()) | Err(End::Failed(Error::StorageFull { .. })) => {}
-                Err(end) => return Err(end),
+            // The second one needs a segment of its own: a file that another name has too would be written over.
+            for bytes in [8, 60_000] {
+                match life.append(&wal, &[vec![b'A'; bytes]]) {
+                    // The disk may be full, and the segment too: that is an answer.
+                    Ok(()) | Err(End::Failed(Error::StorageFull { .. })) => {}
+                    Err(end) => return Err(end),
+                }
             }
             life.sim.power_cut_with(&vec![0; life.sim.undecided().len()]);
             drop(wal);
@@ -174,9 +182,9 @@ fn fingerprint(life: &Life) -> u64 {
 }
 
 /// What a life may leave when its process ends: the page cache as it is, or what a power cut makes of it.
-fn outcomes(life: &Life, all_up_to: usize, else_so_many: usize) -> impl Iterator<Item = (String, Life)> {
+fn outcomes(life: &Life, bound: Bound) -> impl Iterator<Item = (String, Life)> {
     let killed = std::iter::once(("killed".to_owned(), life.copy()));
-    let power_cuts = choices(&life.sim.undecided(), all_up_to, else_so_many).into_iter().map(|choices| {
+    let power_cuts = choices(&life.sim.undecided(), bound).into_iter().map(|choices| {
         let cut = life.copy();
         cut.sim.power_cut_with(&choices);
         (format!("power cut with outcomes {choices:?}"), cut)
@@ -185,15 +193,15 @@ fn outcomes(life: &Life, all_up_to: usize, else_so_many: usize) -> impl Iterator
 }
 
 /// All combinations where they are not too many; else all old, all new, all new but one, and others by coin.
-fn choices(undecided: &[usize], all_up_to: usize, else_so_many: usize) -> Vec<Vec<usize>> {
+fn choices(undecided: &[usize], bound: Bound) -> Vec<Vec<usize>> {
     let all = undecided.iter().try_fold(1_usize, |all, choices| all.checked_mul(*choices));
-    if let Some(all) = all.filter(|all| *all <= all_up_to) {
+    if let Some(all) = all.filter(|all| *all <= bound.all_up_to) {
         return (0..all).map(|number| combination(undecided, number)).collect();
     }
     let newest: Vec<_> = undecided.iter().map(|choices| choices - 1).collect();
     let mut chosen = vec![newest.clone(), vec![0; undecided.len()]];
     let mut rng = Rng::new(undecided.len() as u64);
-    while chosen.len() < else_so_many {
+    while chosen.len() < bound.else_only {
         let coin = rng.percent(50);
         chosen.push(if coin {
             undecided.iter().map(|choices| rng.index(*choices)).collect()
@@ -204,7 +212,7 @@ fn choices(undecided: &[usize], all_up_to: usize, else_so_many: usize) -> Vec<Ve
             but_one
         });
     }
-    chosen.truncate(else_so_many);
+    chosen.truncate(bound.else_only);
     chosen
 }
 

@@ -7,11 +7,13 @@
 mod explorer;
 mod schedules;
 
-use self::explorer::{Bounds, Explorer};
+use self::explorer::{Bound, Bounds, Explorer};
 use self::schedules::Schedule;
 
-const QUICK: Bounds = Bounds { all_outcomes: 6, outcomes: 6, second_outcomes: 1 };
-const FULL: Bounds = Bounds { all_outcomes: 400, outcomes: 40, second_outcomes: 4 };
+const QUICK: Bounds =
+    Bounds { first: Bound { all_up_to: 6, else_only: 6 }, second: Bound { all_up_to: 4, else_only: 1 } };
+const FULL: Bounds =
+    Bounds { first: Bound { all_up_to: 400, else_only: 40 }, second: Bound { all_up_to: 16, else_only: 4 } };
 
 fn explore(name: &str, schedule: Schedule) {
     let full = std::env::var_os("WO_WAL_EXHAUSTIVE").is_some();
