@@ -1,4 +1,4 @@
-//! RocksDB: each record is a put with `WriteOptions::sync`. Writers share barriers: the first one of a group writes and
+//! `RocksDB`: each record is a put with `WriteOptions::sync`. Writers share barriers: the first one of a group writes and
 //! syncs for all.
 
 use std::path::{Path, PathBuf};
