@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// Trials of each peer [default: 7, with --quick 1]
     #[arg(long, value_parser = at_least_one)]
     trials: Option<usize>,
-    /// Records of a trial, all writers together [default: 3000, 8000, 24000, 48000 for 1, 4, 16, 64 writers; 1000000 for
+    /// Records of a trial, all writers together [default: 2000, 8000, 16000, 32000 for 1, 4, 16, 64 writers; 1000000 for
     /// `batch`; with --quick a twentieth]
     #[arg(long)]
     records: Option<u64>,
@@ -61,10 +61,10 @@ impl Options {
     /// A multiple of the writers.
     pub(crate) fn closed_loop_records(&self, writers: usize) -> u64 {
         let full = match writers {
-            1 => 3_000,
+            1 => 2_000,
             2..=4 => 8_000,
-            5..=16 => 24_000,
-            _ => 48_000,
+            5..=16 => 16_000,
+            _ => 32_000,
         };
         let records = self.records.unwrap_or(if self.quick { full / 20 } else { full });
         let writers = writers as u64;

@@ -1,7 +1,8 @@
-//! RocksDB: each record is a put with `WriteOptions::sync`. Writers share barriers: the first one of a group writes and
+//! `RocksDB`: each record is a put with `WriteOptions::sync`. Writers share barriers: the first one of a group writes and
 //! syncs for all.
 
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use rocksdb::{DB, IteratorMode, Options, WriteBatch, WriteOptions};
 
@@ -15,7 +16,8 @@ pub(crate) const ENTRY: Entry =
 struct Store {
     path: PathBuf,
     database: DB,
-    staged: WriteBatch,
+    /// A mutex only because a batch may not be shared; the one thread that stages does not lock it.
+    staged: Mutex<WriteBatch>,
 }
 
 fn open(path: &Path) -> DB {
@@ -32,7 +34,7 @@ fn durable() -> WriteOptions {
 
 impl Store {
     fn open(path: &Path) -> Store {
-        Store { path: path.to_owned(), database: open(path), staged: WriteBatch::default() }
+        Store { path: path.to_owned(), database: open(path), staged: Mutex::default() }
     }
 
     fn close_and_verify(self, checker: &mut Checker) {
@@ -55,11 +57,12 @@ impl Peer for Store {
 
 impl BatchPeer for Store {
     fn stage(&mut self, record: &[u8]) {
-        self.staged.put(key(record), record);
+        self.staged.get_mut().unwrap().put(key(record), record);
     }
 
     fn barrier(&mut self) {
-        self.database.write_opt(std::mem::take(&mut self.staged), &durable()).unwrap();
+        let batch = std::mem::take(self.staged.get_mut().unwrap());
+        self.database.write_opt(batch, &durable()).unwrap();
     }
 
     fn finish_and_verify(self: Box<Self>, checker: &mut Checker) {

@@ -34,6 +34,8 @@ struct Store {
 
 fn connect(path: &Path) -> Connection {
     let connection = Connection::open(path.join("database")).unwrap();
+    // Without locks and shared memory for other processes, of which there are none.
+    connection.pragma_update(None, "locking_mode", "EXCLUSIVE").unwrap();
     connection.pragma_update(None, "journal_mode", "WAL").unwrap();
     connection.pragma_update(None, "synchronous", "FULL").unwrap();
     connection
