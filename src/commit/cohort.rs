@@ -38,6 +38,9 @@ const FORGIVEN_AFTER_BARRIERS: u32 = 32;
 const FORGIVEN_AFTER_BARRIERS_MAX: u32 = 1024;
 /// How much one barrier changes the notion of how long a barrier takes: an eighth.
 const SMOOTHING_DIVISOR: u32 = 8;
+/// A barrier that took longer counts as this long: about what a rotating disk takes. After a stall of the device nobody is
+/// to wait in proportion to it.
+const BARRIER_MAX: Duration = Duration::from_millis(10);
 
 per_thread! {
     /// The log, and the group in it, whose barrier this thread was the last to wait for. Read and written by the thread alone.
@@ -102,6 +105,7 @@ impl Gathering {
         if self.policy != Cohort::Full {
             return;
         }
+        let took = took.min(BARRIER_MAX);
         self.recent_barrier = if self.recent_barrier.is_zero() {
             took
         } else {

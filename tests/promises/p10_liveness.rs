@@ -79,6 +79,29 @@ fn p10_a_writer_whose_cohort_does_not_come_back_goes_on_without_it() {
     });
 }
 
+#[test]
+fn p10_reads_return_while_a_barrier_hangs() {
+    for_each_disk(|env| {
+        let (wal, control) = env.open_steered();
+        wal.append(b"acked").unwrap();
+        let closed = control.gate.closed();
+        let appending = wal.clone();
+        let appended = in_background(move || appending.append(b"hanging"));
+        control.gate.wait_until_held(1);
+        let reading = wal.clone();
+        let read = answered("a replay", move || {
+            reading.replay(..).unwrap().map(|record| record.unwrap().payload).collect::<Vec<_>>()
+        });
+        assert_eq!(read, [b"acked"]);
+        let asking = wal.clone();
+        let (durable, records) =
+            answered("questions", move || (asking.durable_lsn(), asking.stats().records));
+        assert_eq!((durable, records), (lsn(1), 1));
+        drop(closed);
+        answer("the append", &appended).unwrap();
+    });
+}
+
 /// The closing group is led by `close` itself. Its panic used to leave the log closing for ever: the next close, and the
 /// drop of the last handle, waited for a closer that was gone.
 #[test]

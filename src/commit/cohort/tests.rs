@@ -123,6 +123,18 @@ fn those_who_have_come_back_eight_times_in_a_row_are_waited_for_twice_as_long() 
 }
 
 #[test]
+fn a_barrier_that_hung_for_a_minute_does_not_make_anybody_wait_long() {
+    let mut round = Round::new(Cohort::Full);
+    round.barrier(4, 0);
+    round.group += 1;
+    let settled = Settled { first: round.group, last: round.group, waiters: 4, ..Settled::default() };
+    round.gathering.absent = 0;
+    round.gathering.begin(&settled, 0, Duration::from_secs(60), round.now);
+    assert!(round.gathering.is_on());
+    assert!(round.give_up() <= BARRIER_MAX / 4);
+}
+
+#[test]
 fn who_did_not_come_back_is_not_expected_next_time_but_later_again() {
     let mut round = Round::new(Cohort::Full);
     assert!(round.barrier(8, 0));
