@@ -1,7 +1,7 @@
 //! What group commit is worth outside the closed loop of `append`: arrivals on a schedule of their own, records that are
 //! waited for by the thousand, records that are only submitted, and a reader beside a writer. The log's own two cohort
-//! policies, or a loop that writes the same bytes, alternate in one run; every run is read back and checked. The arguments `open-loop`, `batches`, `submits` and `reader`
-//! choose parts.
+//! policies, or a loop that writes the same bytes, alternate in one run; every run is read back and checked. The arguments
+//! `open-loop`, `batches`, `submits` and `reader` choose parts.
 #![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
@@ -239,7 +239,7 @@ fn submit_batches(wal: &Wal, barriers: u64) -> f64 {
 }
 
 fn batches_to_loop(path: &Path, barriers: u64) -> f64 {
-    // As many bytes at a time as the log writes for a thousand records.
+    // As many bytes at a time as the log writes for a thousand records: with the 8 that the loop adds, their 64 of header.
     let step_bytes = usize::try_from(RECORDS_PER_BARRIER).unwrap() * (RECORD_BYTES + 8) + 56;
     let mut loop_ = BareLoop::create(path, barriers, step_bytes);
     let mut bytes = vec![0; step_bytes];
@@ -326,17 +326,18 @@ fn reader_beside_writer(setup: &Setup) {
         wal.sync().unwrap();
         let index = (trial + trial / 2) % 2;
         let loaded = [&wal, &other][index];
+        let mut records = [prepared, 0];
+        let appended = &mut records[index];
         let stop = AtomicBool::new(false);
         let mut read_us = Vec::new();
         std::thread::scope(|scope| {
             let stop = &stop;
             scope.spawn(move || {
                 let mut record = [0; RECORD_BYTES];
-                let mut sequence = prepared;
                 while !stop.load(Ordering::Relaxed) {
-                    fill_record(&mut record, 0, sequence);
+                    fill_record(&mut record, 0, *appended);
                     loaded.append(&record).unwrap();
-                    sequence += 1;
+                    *appended += 1;
                 }
             });
             for read in 0..reads {
@@ -355,8 +356,8 @@ fn reader_beside_writer(setup: &Setup) {
         read_us.sort_by(f64::total_cmp);
         p99_us[index].push(at_percent(&read_us, 99));
         drop((wal, other));
-        std::fs::remove_dir_all(&path).unwrap();
-        std::fs::remove_dir_all(&other_path).unwrap();
+        verify(&path, 1, records[0]);
+        verify(&other_path, 1, records[1]);
     }
     println!(
         "a reader of {RECORDS_PER_READ} records at a time beside a writer at full rate, medians of {trials}: p99 {:.0} us, against \

@@ -2,7 +2,7 @@
 //!
 //! A build with `--cfg wo_wal_loom` or `--cfg wo_wal_shuttle`, made for the models of group commit and for nothing else
 //! (`.ci/threads`), has a model checker's instead. The checker decides at each use of them which thread goes on, so
-//! whatever the threads of a log share goes through here: it sees nothing else.
+//! whatever threads share from record to ack goes through here: it sees nothing else.
 
 #[cfg(any(wo_wal_loom, wo_wal_shuttle))]
 mod model;

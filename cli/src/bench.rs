@@ -42,8 +42,8 @@ Workloads:
   closed    writers (--threads) that wait for each record
   open      records that arrive at random at a fixed rate (--rate), whatever becomes of those before them; times count from
             the arrival, so that a stall delays all that arrive meanwhile. All are served, so a rate that is more than the
-            log takes lasts longer. In percent, the rate is that part of what the
-            first strategy does in a closed loop of 16 writers with greedy cohorts
+            log takes lasts longer. In percent, the rate is that part of what the first strategy does in a closed loop of 16
+            writers with greedy cohorts
   batch     --batch records submitted, then a sync; a time is that of such a round
   recovery  open and replay 32 MiB of records in 8 MiB segments that nobody closed; a time is that of both together
   rotation  16 writers that wait for each record, with 1 MiB segments

@@ -123,7 +123,16 @@ impl Log {
         // A log that only refused goes on now; one that failed must not.
         let acks = writers.acks();
         writers.wait_until(PATIENCE, |writers| writers.has_failed() || writers.acks() > acks);
-        if writers.has_failed() { Ok(writers.end()?) } else { Ok(writers.kill()) }
+        if writers.has_failed() {
+            return Ok(writers.end()?);
+        }
+        let goes_on = writers.acks() > acks;
+        let history = writers.kill();
+        if goes_on {
+            Ok(history)
+        } else {
+            Err(Failure::Promise(format!("does not go on without the limit: {:?}", history.failures())))
+        }
     }
 
     fn injected(&self, seed: u64, rng: &mut Rng, what: &mut String) -> Outcome<History> {

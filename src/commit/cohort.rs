@@ -43,7 +43,7 @@ const SMOOTHING_DIVISOR: u32 = 8;
 const BARRIER_MAX: Duration = Duration::from_millis(10);
 
 per_thread! {
-    /// The log, and the group in it, whose barrier this thread was the last to wait for. Read and written by the thread alone.
+    /// The log, and the group in it, that this thread has waited for last. Read and written by the thread alone.
     static RELEASED_BY: Cell<(usize, GroupNumber)> = const { Cell::new((0, 0)) };
 }
 

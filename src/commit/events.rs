@@ -46,7 +46,7 @@ impl Event {
                 .is_ok()
     }
 
-    /// Sleeps until the word differs from `seen`. May return early; the caller checks again. False where it is late.
+    /// Sleeps until the word differs from `seen`. May return early; the caller checks again. False where `until` is past.
     pub(super) fn wait(&self, seen: u32, until: Option<Instant>) -> bool {
         self.sleepers.wait(&self.word, seen, until)
     }

@@ -118,7 +118,7 @@ impl Commit {
     // ---- stage
 
     /// Gives the item its LSNs. The log decides about room before it gives out a number. The caller has just
-    /// [compared](Self::check_process) the process: asking for its id is a system call, and one for each record is enough.
+    /// [compared](Self::check_process) the process: where its id takes a system call, one for each record is enough.
     pub(crate) fn submit(&self, item: &Item<'_>, stage: Stage) -> Result<Staged> {
         let (state, staged) = self.stage(self.lock(), item, stage)?;
         self.leave(state);

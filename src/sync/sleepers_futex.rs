@@ -9,8 +9,9 @@ use super::{AtomicU32, Instant};
 pub(crate) struct Sleepers;
 
 impl Sleepers {
-    /// Sleeps until the word differs from `seen`. May return early; the caller checks again. False where it is late. A
-    /// change of the word before the sleep is not missed: the kernel compares it before it puts the thread to sleep.
+    /// Sleeps until the word differs from `seen`. May return early; the caller checks again. False, without a sleep, where
+    /// `until` is past. A change of the word before the sleep is not missed: the kernel compares it before it puts the
+    /// thread to sleep.
     #[allow(clippy::unused_self, reason = "they are the kernel's here")]
     pub(crate) fn wait(&self, word: &AtomicU32, seen: u32, until: Option<Instant>) -> bool {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));

@@ -10,8 +10,8 @@ pub(crate) struct Sleepers {
 }
 
 impl Sleepers {
-    /// Sleeps until the word differs from `seen`. May return early; the caller checks again. False where it is late. A
-    /// change of the word before the sleep is not missed: whoever changes it takes the mutex before it wakes anybody.
+    /// Sleeps until the word differs from `seen`. May return early; the caller checks again. False where `until` is past.
+    /// A change of the word before the sleep is not missed: whoever changes it takes the mutex before it wakes anybody.
     pub(crate) fn wait(&self, word: &AtomicU32, seen: u32, until: Option<Instant>) -> bool {
         let mut guard = self.lock();
         while word.load(Ordering::Acquire) == seen {

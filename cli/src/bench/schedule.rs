@@ -66,18 +66,23 @@ pub(super) fn wait_until(due: Instant, interrupt: &Interrupt) -> bool {
         if left.is_zero() || interrupt.is_asked_for() {
             return !interrupt.is_asked_for();
         }
+        wake_on_time(true);
         thread::sleep(left.min(NAP));
+        wake_on_time(false);
     }
 }
 
-/// Lets the calling thread wake up when it asked for, not up to 50 us later as by default. The delay would count as the
-/// log's.
-pub(super) fn wake_on_time() {
+/// Whether the calling thread wakes up when it asked for, and not up to 50 us later as by default. The delay would count as
+/// the log's; where the log itself sleeps, it has the delay that its users have.
+fn wake_on_time(yes: bool) {
     #[cfg(target_os = "linux")]
     {
         // Refused, the delay counts, for all variants alike.
-        let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+        let slack_nanos = std::num::NonZeroU64::new(yes.into());
+        let _ = rustix::thread::set_current_timer_slack(slack_nanos);
     }
+    #[cfg(not(target_os = "linux"))]
+    let _ = yes;
 }
 
 #[cfg(test)]

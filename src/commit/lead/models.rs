@@ -5,8 +5,8 @@
 //! * [`random_orders`]: more threads and longer lives, with rotation, trim and the preparer, in random orders (`shuttle`).
 //!
 //! Whoever sleeps for ever is a deadlock, which the checker reports. The rest is for [`rig`] to judge. The futex is
-//! modelled as a mutex and a condition variable that wakes as many as it is told to, time stands still, and files keep
-//! nothing: what is on disk is for other tests.
+//! modelled as a mutex and a condition variable that wakes as many as it is told to, time passes only in barriers and in
+//! sleeps with a time limit, and files keep nothing: what is on disk is for other tests.
 
 #[cfg(wo_wal_loom)]
 mod every_order;

@@ -8,7 +8,7 @@ use wo_wal::Wal;
 
 use super::{Tally, add_up};
 use crate::bench::measure::{Meter, Trial};
-use crate::bench::schedule::{Schedule, wait_until, wake_on_time};
+use crate::bench::schedule::{Schedule, wait_until};
 use crate::bench::setting::Setting;
 use crate::bench::variant::Variant;
 use crate::bench::{crew, records};
@@ -41,7 +41,6 @@ fn serve(
     schedule: &Mutex<Schedule>,
     start: Instant,
 ) -> Result<Tally, Failure> {
-    wake_on_time();
     let (mut record, mut tally) = (setting.record(), Tally::new()?);
     loop {
         let arrival = schedule.lock().unwrap_or_else(PoisonError::into_inner).next();
