@@ -61,6 +61,11 @@ impl Explorer {
         }
     }
 
+    /// Whether there was something to find, in a life and in the open after it.
+    pub(super) fn has_cut_lives_and_opens(&self) -> bool {
+        self.first_cuts > 0 && self.second_cuts > 0
+    }
+
     /// Lives one after the other: each but the last runs to its end, and the next one starts from every outcome of it. The
     /// last one is cut in every call.
     pub(super) fn explore(&mut self, lives: Schedule) -> Verdict {

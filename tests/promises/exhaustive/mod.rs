@@ -16,11 +16,12 @@ const FULL: Bounds =
     Bounds { first: Bound { all_up_to: 400, else_only: 40 }, second: Bound { all_up_to: 16, else_only: 4 } };
 
 fn explore(name: &str, schedule: Schedule) {
-    let full = std::env::var_os("WO_WAL_EXHAUSTIVE").is_some();
+    let full = std::env::var_os("WO_WAL_EXHAUSTIVE").is_some_and(|value| value == "1");
     let mut explorer = Explorer::new(if full { FULL } else { QUICK });
     if let Err(finding) = explorer.explore(schedule) {
         panic!("{name}: {finding}");
     }
+    assert!(explorer.has_cut_lives_and_opens(), "{name}: only {explorer}");
     println!("exhaustive, {name}: {explorer}, nothing lost");
 }
 
