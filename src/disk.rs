@@ -17,6 +17,7 @@ use rustix::io::Errno;
 
 use crate::frame::{BLOCK_BYTES, memory_bytes};
 use crate::planted::{Fault, planted};
+use crate::strategy::process_mark;
 
 /// What the log needs of a directory. Names are plain file names in it.
 ///
@@ -217,7 +218,7 @@ impl Disk for RealDisk {
         {
             Ok(()) => {
                 fill_lock(&file);
-                Ok(Some(Box::new(DirectoryLock { file, process: std::process::id() })))
+                Ok(Some(Box::new(DirectoryLock { file, process: process_mark() })))
             }
             Err(Errno::WOULDBLOCK) => Ok(None),
             Err(errno) => Err(errno.into()),
@@ -372,7 +373,7 @@ struct DirectoryLock {
 
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
-        if self.process == std::process::id() {
+        if self.process == process_mark() {
             let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
         }
     }

@@ -15,7 +15,7 @@ const MAY_IMPORT: [(&str, &[&str]); 5] = [
     // Bytes, a file and an offset: never frames, never the log.
     ("strategy", &["strategy", "planted"]),
     // Blocks are a matter of disks, and so is the one place where lengths become lengths in memory.
-    ("disk", &["frame::BLOCK_BYTES", "frame::memory_bytes", "planted"]),
+    ("disk", &["frame::BLOCK_BYTES", "frame::memory_bytes", "planted", "strategy::process_mark"]),
 ];
 
 /// Modules that a module must not import.

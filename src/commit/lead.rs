@@ -22,7 +22,7 @@ use crate::error::{Error, Result};
 use crate::options::{Cohort, OnFailure};
 use crate::planted::{Fault, planted};
 use crate::segment::{BarrierFiles, Segment, SegmentStore, segment_name};
-use crate::strategy::{Extent, SyncStrategy, process_id};
+use crate::strategy::{Extent, SyncStrategy, process_mark};
 use crate::sync::{AtomicBool, AtomicU64, Instant, Mutex, Ordering, PoisonError};
 
 /// The largest [`SyncStrategy::max_in_flight`] that is made use of.
@@ -75,7 +75,7 @@ impl Commit {
         let durable_lsn = parts.ledger.durable_lsn();
         let state = State::new(parts.ledger, parts.cohort, parts.segments, parts.barrier_files);
         Arc::new_cyclic(|this| Commit {
-            process: process_id(),
+            process: process_mark(),
             dir: parts.dir,
             strategy: parts.strategy,
             on_failure: parts.on_failure,

@@ -12,7 +12,7 @@ use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::planted::{Fault, planted};
 use crate::segment::Segment;
-use crate::strategy::process_id;
+use crate::strategy::process_mark;
 use crate::sync::{Instant, Ordering};
 
 /// Whether a call may wait for room.
@@ -58,7 +58,7 @@ impl Commit {
     }
 
     pub(crate) fn is_forked(&self) -> bool {
-        self.process != process_id()
+        self.process != process_mark()
     }
 
     pub(crate) fn durable_lsn(&self) -> Lsn {
@@ -118,7 +118,7 @@ impl Commit {
     // ---- stage
 
     /// Gives the item its LSNs. The log decides about room before it gives out a number. The caller has just
-    /// [compared](Self::check_process) the process: where its id takes a system call, one for each record is enough.
+    /// [compared](Self::check_process) the process.
     pub(crate) fn submit(&self, item: &Item<'_>, stage: Stage) -> Result<Staged> {
         let (state, staged) = self.stage(self.lock(), item, stage)?;
         self.leave(state);

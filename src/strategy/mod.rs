@@ -34,7 +34,7 @@ pub use fsync::Fsync;
 #[cfg(feature = "testing")]
 #[doc(hidden)]
 pub use uring::testing;
-pub(crate) use uring::{CHAIN, Obstacle, process_id};
+pub(crate) use uring::{CHAIN, Obstacle, process_mark};
 pub use uring::{Form, SetupFailure, Uring};
 
 /// Puts bytes at an offset of a file and returns once a power cut can no longer take them away.

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use rustix::process::{Pid, WaitOptions, waitpid};
 use wo_wal::strategy::{Extent, Form, SyncStrategy, Uring};
+use wo_wal::{Error, Io, Wal};
 
 use crate::again;
 use crate::ring::{create, errno_of, ring, temporary_directory};
@@ -100,4 +101,62 @@ fn occupy(address: usize) -> *const u8 {
     let page = unsafe { libc::mmap(wanted, 4096, libc::PROT_READ, flags, -1, 0) };
     assert_eq!(page, wanted, "the address was not free");
     page.cast_const().cast()
+}
+
+/// A log made by the first process of a container, whose child became the first process of a container in it. Both have
+/// the id 1. The child's record got the LSN that the parent's next record got too, and its close unlocked the directory.
+#[test]
+fn p11_a_forked_child_with_the_id_of_its_parent_is_refused() {
+    let Some(dir) = again::directory() else {
+        let dir = temporary_directory();
+        let test = "fork::p11_a_forked_child_with_the_id_of_its_parent_is_refused";
+        again::run(test, dir.path(), &["unshare", "--pid", "--fork"]);
+        return;
+    };
+    let (wal, _) = Wal::options().io(Io::Fsync).open(&dir).unwrap();
+    wal.append(b"parent").unwrap();
+    let parent = std::process::id();
+    // SAFETY: changes nothing but where children of this thread are numbered.
+    if unsafe { libc::unshare(libc::CLONE_NEWPID) } != 0 {
+        again::say("has no right to a namespace");
+        return;
+    }
+    let child = || {
+        let refused = std::process::id() == parent
+            && matches!(wal.append(b"child"), Err(Error::Forked))
+            && matches!(wal.close(), Err(Error::Forked));
+        drop(wal.clone());
+        refused
+    };
+    assert!(forked(child));
+    assert!(matches!(Wal::open(&dir), Err(Error::Locked { .. })));
+    assert_eq!(wal.append(b"parent again").unwrap().get(), 2);
+    wal.close().unwrap();
+    again::say("done");
+}
+
+/// Emulators of a kernel (qemu in user mode, before 7.2) answer every advice with Ok and do nothing. The page that should
+/// have been wiped told the child that it was its parent: its record was acknowledged, and then written over.
+#[test]
+fn p11_a_forked_child_is_refused_where_the_kernel_only_says_that_it_wipes_pages() {
+    let Some(dir) = again::directory() else {
+        if !again::can_trace() {
+            return;
+        }
+        let dir = temporary_directory();
+        let test = "fork::p11_a_forked_child_is_refused_where_the_kernel_only_says_that_it_wipes_pages";
+        let trace = dir.path().join("trace");
+        let wrapper = ["strace", "-f", "-qq", "-o", trace.to_str().unwrap()];
+        let injection = ["-e", "trace=madvise", "-e", "inject=madvise:retval=0"];
+        let said = again::run(test, dir.path(), &[&wrapper[..], &injection[..]].concat());
+        let trace = std::fs::read_to_string(&trace).unwrap();
+        assert!(said.is_none() || trace.contains("(INJECTED)"), "the control\n{trace}");
+        return;
+    };
+    let (wal, _) = Wal::options().io(Io::Fsync).open(dir.join("log")).unwrap();
+    wal.append(b"parent").unwrap();
+    assert!(forked(|| matches!(wal.append(b"child"), Err(Error::Forked))));
+    assert_eq!(wal.append(b"parent again").unwrap().get(), 2);
+    wal.close().unwrap();
+    again::say("done");
 }

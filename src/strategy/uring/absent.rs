@@ -7,8 +7,8 @@ use std::num::NonZeroUsize;
 use super::{Form, Obstacle, SetupFailure};
 use crate::strategy::{Extent, SyncStrategy};
 
-/// The id of the calling process.
-pub(crate) fn process_id() -> u32 {
+/// Which process this is: its id.
+pub(crate) fn process_mark() -> u32 {
     std::process::id()
 }
 

@@ -37,7 +37,7 @@ mod strategy;
 mod tests;
 mod verdict;
 
-pub(crate) use process::process_id;
+pub(crate) use process::process_mark;
 pub use strategy::Uring;
 
 #[cfg(feature = "testing")]

@@ -3,7 +3,7 @@
 use std::mem;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::process::process_id;
+use super::process::process_mark;
 use super::ring::Ring;
 use crate::strategy::uring::SetupFailure;
 
@@ -21,13 +21,13 @@ impl Pool {
     pub(super) fn new() -> Result<Self, SetupFailure> {
         let mut idle = Vec::with_capacity(RINGS_MAX);
         idle.push(Ring::new()?);
-        Ok(Pool { idle: Mutex::new(idle), owner: process_id() })
+        Ok(Pool { idle: Mutex::new(idle), owner: process_mark() })
     }
 
     /// Whether this process made the pool. In another one not even the lock may be touched: whoever held it at the
     /// fork does not exist there.
     pub(super) fn is_ours(&self) -> bool {
-        process_id() == self.owner
+        process_mark() == self.owner
     }
 
     /// An idle ring, or a new one.

@@ -1,35 +1,64 @@
-//! The process id without a system call: every call of the log compares it, and a system call costs more than staging a
-//! record.
+//! Which process this is, without a system call: every call of the log compares it, and a system call costs more than
+//! staging a record.
 #![allow(unsafe_code, reason = "maps a page that the kernel wipes in a forked child; see the folder's rules")]
 
-use std::num::NonZeroUsize;
 use std::ptr;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 
-use once_cell::sync::OnceCell;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
-/// The id of the process that reads it, or 0 where nobody has asked in this process yet. `None` where pages are not wiped:
-/// by kernels before 4.14, and by emulators.
-static MARK: OnceCell<Option<&'static AtomicU32>> = OnceCell::new();
+/// The page that begins with the mark of the process that reads it, or with 0 where nobody has asked in this process yet.
+/// Null before the first question, [`NO_PAGE`] where no page is wiped. Not a cell that one thread fills while others
+/// wait: a fork meanwhile would leave the child waiting for a thread that it does not have.
+static PAGE: AtomicPtr<AtomicU32> = AtomicPtr::new(ptr::null_mut());
+/// Its address says that pages are not wiped: by kernels before 4.14, and by emulators.
+static NO_PAGE: AtomicU32 = AtomicU32::new(0);
+/// The next mark. A child inherits it, so every mark that is made there is higher than those of its ancestors.
+static NEXT_MARK: AtomicU32 = AtomicU32::new(1);
 
-/// The id of the calling process, also right after a fork.
-pub(crate) fn process_id() -> u32 {
-    let Some(mark) = MARK.get_or_init(wiped_on_fork) else { return std::process::id() };
-    // Relaxed: the word tells nothing about other memory, and in one process only one value is ever stored.
-    match mark.load(Ordering::Relaxed) {
+/// A number that tells the calling process from the one that it was forked from, and from that one's ancestors. Not
+/// their ids, which may be the same: in a new process-id namespace a child of process 1 is process 1, and ids are used
+/// again. A process that shares its parent's memory, as after `vfork`, has its mark too. Where the kernel wipes no pages it
+/// is the process id after all.
+pub(crate) fn process_mark() -> u32 {
+    let mut page = PAGE.load(Ordering::Acquire);
+    if page.is_null() {
+        page = publish(wiped_on_fork().unwrap_or(ptr::from_ref(&NO_PAGE).cast_mut()));
+    }
+    if ptr::eq(page, &raw const NO_PAGE) {
+        return std::process::id();
+    }
+    // SAFETY: rule 8. The page is aligned, holds zeros, which are a value of the type, and is not unmapped once it is
+    // published. What the kernel wipes is the child's copy, before anything runs there.
+    let mark = unsafe { &*page };
+    // Acquire: whoever knows a mark must have `NEXT_MARK` behind it, for its children to inherit.
+    match mark.load(Ordering::Acquire) {
         0 => {
-            let id = std::process::id();
-            mark.store(id, Ordering::Relaxed);
-            id
+            let next = NEXT_MARK.fetch_add(1, Ordering::Relaxed);
+            mark.compare_exchange(0, next, Ordering::AcqRel, Ordering::Acquire)
+                .map_or_else(|first| first, |_| next)
         }
-        id => id,
+        mark => mark,
     }
 }
 
-/// A zero in a page that is zeros again in every forked child.
-fn wiped_on_fork() -> Option<&'static AtomicU32> {
-    let page_bytes = NonZeroUsize::new(rustix::param::page_size())?.get();
+/// Makes it the page of all threads, unless another thread was faster.
+fn publish(page: *mut AtomicU32) -> *mut AtomicU32 {
+    match PAGE.compare_exchange(ptr::null_mut(), page, Ordering::AcqRel, Ordering::Acquire) {
+        Ok(_) => page,
+        Err(first) => {
+            if !ptr::eq(page, &raw const NO_PAGE) {
+                // SAFETY: rule 8. This thread mapped the page just now, and nobody else knows of it.
+                let _ = unsafe { munmap(page.cast(), rustix::param::page_size()) };
+            }
+            first
+        }
+    }
+}
+
+/// A page of zeros that is zeros again in every forked child.
+fn wiped_on_fork() -> Option<*mut AtomicU32> {
+    let page_bytes = rustix::param::page_size();
     // SAFETY: rule 8. The kernel chooses the place, so nothing is mapped over.
     let page = unsafe {
         mmap_anonymous(ptr::null_mut(), page_bytes, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)
@@ -45,9 +74,7 @@ fn wiped_on_fork() -> Option<&'static AtomicU32> {
         let _ = unsafe { munmap(page, page_bytes) };
         return None;
     }
-    // SAFETY: rule 8. The page is aligned, holds zeros, which are a value of the type, and is never unmapped. What the
-    // kernel wipes is the child's copy, before anything runs there.
-    Some(unsafe { &*page.cast::<AtomicU32>() })
+    Some(page.cast())
 }
 
 #[cfg(test)]
