@@ -146,6 +146,8 @@ fn records_arrive_at_the_rate_that_was_asked_for() {
 fn the_plot_shows_each_strategy() {
     let place = Place::new();
     let path = place.root().join("closed.svg");
+    // Longer than the image: nothing of it may stay.
+    fs::write(&path, "of yesterday ".repeat(10_000)).unwrap();
     let found = strategies(place.root());
     let mut command = quick(place.root(), &["--workload", "closed", "--threads", "1,4", "--plot"]);
     run(command.arg(&path), b"").succeeded();
@@ -170,6 +172,18 @@ fn a_plot_that_cannot_be_is_refused_before_anything_is_measured() {
     let ran = run(&mut quick(place.root(), &["--workload", "batch", "--plot", "batch.svg"]), b"");
     assert!(ran.failed_with(2).contains("--workload closed"), "{}", ran.stderr);
     assert_nothing_is_left(place.root());
+}
+
+/// It was emptied when the run began, so a run that failed or was interrupted took it along.
+#[test]
+fn a_plot_that_is_there_stays_where_a_run_fails() {
+    let place = Place::new();
+    let path = place.root().join("closed.svg");
+    fs::write(&path, "of yesterday").unwrap();
+    let mut command = quick(place.root(), &["--workload", "closed", "--segment-bytes", "1", "--plot"]);
+    let ran = run(command.arg(&path), b"");
+    assert!(ran.failed_with(2).contains("segment_bytes is 1"), "{}", ran.stderr);
+    assert_eq!(fs::read_to_string(&path).unwrap(), "of yesterday");
 }
 
 /// Syncs cost nothing there, so a figure would be one of something else.

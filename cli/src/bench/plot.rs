@@ -1,8 +1,8 @@
 //! Throughput and p99 of the closed loop against the number of writers, as an image.
 
 use std::error::Error;
-use std::fs::File;
-use std::io::Write;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use plotters::prelude::*;
@@ -14,7 +14,8 @@ const SIZE: (u32, u32) = (1100, 460);
 /// Free space above the highest point, and beside the outermost.
 const MARGIN: f64 = 1.15;
 
-/// Where the image goes. Opened before anything is measured, so that a run is not lost to a wrong path.
+/// Where the image goes. Opened before anything is measured, so that a run is not lost to a wrong path; what is there
+/// stays until there is another image.
 #[derive(Debug)]
 pub(super) struct Plot {
     path: PathBuf,
@@ -29,14 +30,28 @@ struct Curve {
 
 impl Plot {
     pub(super) fn create(path: &Path) -> Result<Self, Failure> {
-        let file = File::create(path).map_err(|source| Failure::at("create", path, &source))?;
+        let mut options = OpenOptions::new();
+        let file = options
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(|source| Failure::at("create", path, &source))?;
         Ok(Plot { path: path.to_owned(), file })
     }
 
     pub(super) fn write(mut self, rows: &[Row]) -> Result<(), Failure> {
         let image =
             draw(rows).map_err(|error| Failure::io(format!("draw {}: {error}", self.path.display())))?;
-        self.file.write_all(image.as_bytes()).map_err(|source| Failure::at("write", &self.path, &source))
+        self.replace_with(image.as_bytes()).map_err(|source| Failure::at("write", &self.path, &source))
+    }
+
+    fn replace_with(&mut self, image: &[u8]) -> io::Result<()> {
+        // What is no file, such as a pipe, has nothing to be cut off.
+        if self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        self.file.write_all(image)
     }
 }
 
