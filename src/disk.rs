@@ -276,21 +276,14 @@ impl Disk for RealDisk {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     fn next_data(&self, file: &File, offset: u64) -> io::Result<Option<Range<u64>>> {
         use rustix::fs::{SeekFrom, seek};
-        // A file system that does not tell: everything is to be read.
-        let untold = |errno| matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP);
+        // Where the file system does not tell, for whatever reason, everything is to be read, and a read says what is wrong.
         let start = match seek(file, SeekFrom::Data(offset)) {
             Ok(start) => start,
             Err(Errno::NXIO) => return Ok(None),
-            Err(errno) if untold(errno) => offset,
-            Err(errno) => return Err(errno.into()),
+            Err(_) => offset,
         };
-        match seek(file, SeekFrom::Hole(start)) {
-            Ok(end) => Ok(Some(start..end)),
-            Err(errno) if untold(errno) => Ok(Some(start..u64::MAX)),
-            // The file has become shorter than the place meanwhile, which the read will find.
-            Err(Errno::NXIO) => Ok(Some(start..u64::MAX)),
-            Err(errno) => Err(errno.into()),
-        }
+        let end = seek(file, SeekFrom::Hole(start)).unwrap_or(u64::MAX);
+        Ok(Some(start..end))
     }
 
     #[cfg(any(target_os = "linux", target_os = "android"))]
