@@ -68,6 +68,11 @@ impl FileSystem {
         let Ok(magic) = rustix::fs::fstatfs(file).map(|stat| magic_number(stat.f_type)) else {
             return Self::unknown();
         };
+        Self::with_magic(magic, file, directory)
+    }
+
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn with_magic(magic: u64, file: &File, directory: &Path) -> Self {
         let Some(&(_, name, kind)) = KNOWN.iter().find(|(known, ..)| *known == magic) else {
             return FileSystem { name: format!("{magic:#x}"), warnings: Vec::new() };
         };
@@ -109,10 +114,9 @@ fn is_volatile_overlay(path: &Path) -> bool {
         let point = line.split(' ').nth(4)?;
         path.starts_with(point).then_some((point.len(), line))
     });
-    // The deepest mount point is the one the path is on; of equal ones the last is on top.
-    of_path
-        .max_by_key(|(depth, _)| *depth)
-        .is_some_and(|(_, line)| line.split([' ', ',']).any(|word| word == "volatile"))
+    // The deepest mount point is the one the path is on; of equal ones the last is on top. Kernels say it in two ways.
+    let is_volatile = |word| matches!(word, "volatile" | "fsync=volatile");
+    of_path.max_by_key(|(depth, _)| *depth).is_some_and(|(_, line)| line.split([' ', ',']).any(is_volatile))
 }
 
 /// Whether the file is overwritten in place: the log asks for it while it is empty, and is refused where the mount or an
@@ -121,4 +125,23 @@ fn is_volatile_overlay(path: &Path) -> bool {
 fn overwrites_in_place(file: &File) -> bool {
     use rustix::fs::{IFlags, ioctl_getflags};
     ioctl_getflags(file).is_ok_and(|flags| flags.contains(IFlags::NOCOW))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tests of the whole program mount the others; these would need a server.
+    #[test]
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    fn network_file_systems_are_warned_of_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = File::create(dir.path().join("file")).unwrap();
+        for (magic, name) in [(0x6969, "nfs"), (0xfe53_4d42, "smb2"), (0x00c3_6400, "ceph")] {
+            let known = FileSystem::with_magic(magic, &file, dir.path());
+            assert_eq!(known.name, name);
+            assert!(known.warnings[0].starts_with(&format!("{name} is a network file system")));
+        }
+        assert!(FileSystem::with_magic(0xef53, &file, dir.path()).warnings.is_empty());
+    }
 }

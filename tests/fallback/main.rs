@@ -25,3 +25,4 @@ mod seccomp;
 mod switch;
 mod system_calls;
 mod variable;
+mod warnings;
