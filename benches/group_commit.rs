@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Checker, Setup, at_percent, fill_record, median, per_second, span};
+use common::{Checker, Setup, at_percent, fill_record, median, per_second, span, verify};
 use reference::{BareLoop, Greedy};
 use wo_wal::strategy::Fsync;
-use wo_wal::{Cohort, Reader, Wal};
+use wo_wal::{Cohort, Wal};
 
 const RECORD_BYTES: usize = 256;
 
@@ -44,13 +44,8 @@ fn open(path: &Path, cohort: Cohort) -> Wal {
 }
 
 /// Reads every record of a log back and removes it.
-fn verify(path: &Path, writers: usize, records_per_writer: u64) {
-    let mut checker = Checker::new(writers, RECORD_BYTES);
-    let (reader, _) = Reader::open(path).unwrap();
-    for record in reader.replay(..).unwrap() {
-        checker.take(&record.unwrap().payload);
-    }
-    checker.finish(records_per_writer);
+fn verify_and_remove(path: &Path, writers: usize, records_per_writer: u64) {
+    verify(path, writers, RECORD_BYTES, records_per_writer);
     std::fs::remove_dir_all(path).unwrap();
 }
 
@@ -170,7 +165,7 @@ fn scheduled(path: &Path, cohort: Cohort, records: u64, records_per_second: f64)
     });
     wal.close().unwrap();
     drop(wal);
-    verify(path, usize::try_from(records).unwrap(), 1);
+    verify_and_remove(path, usize::try_from(records).unwrap(), 1);
     let mut sorted_us = all_us.into_inner().unwrap();
     sorted_us.sort_by(f64::total_cmp);
     sorted_us
@@ -295,7 +290,7 @@ fn submits(setup: &Setup) {
         rates.push(per_second(records_per_writer * WRITERS as u64, took));
         wal.close().unwrap();
         drop(wal);
-        verify(&path, WRITERS, records_per_writer);
+        verify_and_remove(&path, WRITERS, records_per_writer);
     }
     let (smallest, largest) = span(&rates);
     println!(
@@ -356,8 +351,8 @@ fn reader_beside_writer(setup: &Setup) {
         read_us.sort_by(f64::total_cmp);
         p99_us[index].push(at_percent(&read_us, 99));
         drop((wal, other));
-        verify(&path, 1, records[0]);
-        verify(&other_path, 1, records[1]);
+        verify_and_remove(&path, 1, records[0]);
+        verify_and_remove(&other_path, 1, records[1]);
     }
     println!(
         "a reader of {RECORDS_PER_READ} records at a time beside a writer at full rate, medians of {trials}: p99 {:.0} us, against \

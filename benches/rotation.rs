@@ -12,8 +12,8 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use common::{Checker, Setup, fill_record, median};
-use wo_wal::{Reader, Wal};
+use common::{Setup, fill_record, median, verify};
+use wo_wal::Wal;
 
 const RECORD_BYTES: usize = 256;
 const SEGMENT_BYTES: u64 = 1 << 20;
@@ -40,7 +40,7 @@ fn main() {
         let path = setup.path(&format!("log-{writers}"));
         let records_per_writer = segments * RECORDS_PER_SEGMENT / writers as u64;
         let samples = append_all(&path, writers, records_per_writer);
-        verify(&path, writers, records_per_writer);
+        verify(&path, writers, RECORD_BYTES, records_per_writer);
         print_row(writers, &samples, &crossing_groups(&path));
     }
 }
@@ -71,15 +71,6 @@ fn append_all(path: &Path, writers: usize, records_per_writer: u64) -> Vec<Sampl
     });
     wal.close().unwrap();
     samples
-}
-
-fn verify(path: &Path, writers: usize, records_per_writer: u64) {
-    let mut checker = Checker::new(writers, RECORD_BYTES);
-    let (reader, _) = Reader::open(path).unwrap();
-    for record in reader.replay(..).unwrap() {
-        checker.take(&record.unwrap().payload);
-    }
-    checker.finish(records_per_writer);
 }
 
 /// The LSNs of the first group with records in every segment but the first.

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Instant;
 
-use common::{Checker, Setup, Usage, fill_record, median, per_second, span};
+use common::{Setup, Usage, fill_record, median, per_second, span, verify};
 use wo_wal::strategy::{Form, Fsync, Uring};
-use wo_wal::{Io, Reader, SyncStrategy, Wal};
+use wo_wal::{Io, SyncStrategy, Wal};
 
 const RECORD_BYTES: usize = 256;
 const WRITERS: [usize; 4] = [1, 4, 16, 64];
@@ -102,7 +102,7 @@ fn time_opens(setup: &Setup) {
         median(&took_ms[0]),
         median(&took_ms[1])
     );
-    verify(&path, 1, RECORDS + 2 * opens as u64);
+    verify(&path, 1, RECORD_BYTES, RECORDS + 2 * opens as u64);
 }
 
 fn make(index: usize) -> Arc<dyn SyncStrategy> {
@@ -141,7 +141,7 @@ fn run(path: &Path, strategy: Arc<dyn SyncStrategy>, writers: usize, records_per
     let took = started.elapsed();
     let used = Usage::now().since(&before);
     wal.close().unwrap();
-    verify(path, writers, records_per_writer);
+    verify(path, writers, RECORD_BYTES, records_per_writer);
     std::fs::remove_dir_all(path).unwrap();
     let mut latencies_us = latencies_us.into_inner().unwrap();
     latencies_us.sort_by(f64::total_cmp);
@@ -182,15 +182,6 @@ fn closed_loop(writers: usize, records_per_writer: u64, wal: &Wal, latencies_us:
         end.wait();
         workers
     })
-}
-
-fn verify(path: &Path, writers: usize, records_per_writer: u64) {
-    let mut checker = Checker::new(writers, RECORD_BYTES);
-    let (reader, _) = Reader::open(path).unwrap();
-    for record in reader.replay(..).unwrap() {
-        checker.take(&record.unwrap().payload);
-    }
-    checker.finish(records_per_writer);
 }
 
 /// The kernel's workers for rings appear as threads of the process.

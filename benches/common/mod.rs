@@ -116,6 +116,16 @@ impl Checker {
     }
 }
 
+/// Reads a whole log back: every record of every writer.
+pub(crate) fn verify(path: &Path, writers: usize, record_bytes: usize, records_per_writer: u64) {
+    let mut checker = Checker::new(writers, record_bytes);
+    let (reader, _) = wo_wal::Reader::open(path).unwrap();
+    for record in reader.replay(..).unwrap() {
+        checker.take(&record.unwrap().payload);
+    }
+    checker.finish(records_per_writer);
+}
+
 /// The middle one, or the mean of the two in the middle.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
