@@ -145,17 +145,23 @@ fn leave_two_groups_in_flight(sim: &Sim, wal: &Wal) {
     });
 }
 
+/// A log whose first segment has no room for a third record like the two in it. Two barriers may be in flight.
+fn before_the_seal(seed: u64) -> (Sim, Env, Wal, Vec<u8>) {
+    let sim = Sim::new(seed);
+    let env = Env::simulated(&sim, 2);
+    let wal = env.open();
+    let record = vec![b'A'; 25_000];
+    wal.append(&record).unwrap();
+    wal.append(&record).unwrap();
+    (sim, env, wal, record)
+}
+
 /// The first group of the oldest segment says where LSN and chain go on, so a segment stays until the one behind it holds
 /// a group that is durable.
 #[test]
 fn p02_a_trim_keeps_the_segment_before_one_without_a_durable_group() {
     for seed in 0..20 {
-        let sim = Sim::new(seed);
-        let env = Env::simulated(&sim, 2);
-        let wal = env.open();
-        let record = vec![b'A'; 25_000];
-        wal.append(&record).unwrap();
-        wal.append(&record).unwrap();
+        let (sim, env, wal, record) = before_the_seal(seed);
         std::thread::scope(|scope| {
             sim.gate().close();
             let third = scope.spawn(|| wal.append(&record).unwrap_err());
@@ -179,12 +185,7 @@ fn p02_a_trim_keeps_the_segment_before_one_without_a_durable_group() {
 #[test]
 fn p02_the_next_segment_waits_for_the_seal() {
     for seed in 0..20 {
-        let sim = Sim::new(seed);
-        let env = Env::simulated(&sim, 2);
-        let wal = env.open();
-        let record = vec![b'A'; 25_000];
-        wal.append(&record).unwrap();
-        wal.append(&record).unwrap();
+        let (sim, env, wal, record) = before_the_seal(seed);
         std::thread::scope(|scope| {
             sim.gate().close();
             for writer in 1..3 {
