@@ -24,8 +24,9 @@ const STAGED_BYTES_MIN: usize = 4096;
 #[non_exhaustive]
 pub enum Cohort {
     /// When the writers that the last barrier released have come back with their next records, so that all of them share
-    /// the next barrier too. Bounded by the time that a barrier takes; nobody waits for a lone writer, for one that did not
-    /// come back last time, or while a barrier is in flight. `docs/group-commit.md` has the rule and what it gains.
+    /// the next barrier too. Bounded by three times what recent barriers took, of which none counts for more than 10 ms;
+    /// nobody waits for a lone writer, for one that did not come back last time, or while a barrier is in flight.
+    /// `docs/group-commit.md` has the rule and what it gains.
     #[default]
     Full,
     /// As soon as it can: whatever is staged when the barrier before has returned goes into the next group.

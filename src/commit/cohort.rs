@@ -112,11 +112,11 @@ impl Gathering {
             (self.recent_barrier * (SMOOTHING_DIVISOR - 1) + took) / SMOOTHING_DIVISOR
         };
         self.forgive();
-        if settled.waiters.saturating_add(waiting) <= 1 {
+        if settled.waiters.all.saturating_add(waiting) <= 1 {
             return;
         }
         self.settled = (settled.first, settled.last);
-        self.expected = settled.waiters.saturating_sub(self.absent);
+        self.expected = settled.waiters.all.saturating_sub(self.absent);
         let patience = self.patience();
         self.until_at_most = now + self.part(patience.in_all);
         self.until = now + self.part(patience.first);

@@ -1,8 +1,11 @@
 //! The ledger among threads: who stages, who leads, who sleeps, and who is told what.
 //!
-//! There is no thread of the log's own on this path. The first thread that waits for a record leads: it takes the first
-//! staged group, makes it durable without holding a lock, settles it, and hands the lead to one waiter of the next group
-//! before it returns. Everybody else sleeps on the event of its group.
+//! There is no thread of the log's own on this path. A thread that waits for a record leads, as soon as it may ([`cohort`]
+//! says when): it takes the first staged group, makes it durable without holding a lock, settles it, and hands the lead to
+//! one waiter of the next group, where there is one already, before it returns. Everybody else sleeps on the event of its
+//! group.
+//!
+//! [`cohort`]: super::cohort
 //!
 //! Lock order: `files` before `state`. `state` is never held while a strategy, the caller's iterator or a file operation
 //! runs. `files` is held during file operations, and by a trim also during the barriers of the empty groups it needs.
@@ -180,7 +183,7 @@ impl Commit {
             let waiting = state.ledger.staged_waiters();
             state.gathering.begin(&settled, waiting, took, Instant::now());
         }
-        if settled.sleepers > 0 {
+        if settled.waiters.asleep > 0 {
             let (first, last) = state.wakes.settled.unwrap_or((settled.first, settled.last));
             state.wakes.settled = Some((first.min(settled.first), last.max(settled.last)));
         }

@@ -78,6 +78,14 @@ impl GroupBuffer {
     }
 }
 
+/// Threads that wait until a group is settled.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waiters {
+    pub(crate) all: u32,
+    /// Those of them that have gone to sleep; any may be woken to lead.
+    pub(crate) asleep: u32,
+}
+
 /// Records that have their LSNs and wait for a barrier.
 #[derive(Debug)]
 struct StagedGroup {
@@ -87,10 +95,7 @@ struct StagedGroup {
     first_lsn: Lsn,
     record_count: u32,
     buffer: GroupBuffer,
-    /// Threads that wait until it is settled.
-    waiters: u32,
-    /// Those of them that have gone to sleep; any may be woken to lead.
-    sleepers: u32,
+    waiters: Waiters,
 }
 
 /// A group that a leader has taken.
@@ -101,8 +106,7 @@ struct FlyingGroup {
     last_lsn: Lsn,
     record_count: u32,
     sealed: bool,
-    waiters: u32,
-    sleepers: u32,
+    waiters: Waiters,
     /// Its barrier has returned Ok; it is settled when all groups before it are.
     stable: bool,
 }
@@ -132,9 +136,7 @@ pub(crate) enum Step {
 pub(crate) struct Settled {
     pub(crate) first: GroupNumber,
     pub(crate) last: GroupNumber,
-    /// Threads that wait for one of them, and those of them that sleep.
-    pub(crate) waiters: u32,
-    pub(crate) sleepers: u32,
+    pub(crate) waiters: Waiters,
     /// How many of them hold records.
     pub(crate) groups: u64,
     pub(crate) records: u64,

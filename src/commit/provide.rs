@@ -261,7 +261,7 @@ impl State {
 }
 
 /// A segment that holds no group yet.
-fn note_of(prepared: &Prepared) -> SegmentNote {
+pub(super) fn note_of(prepared: &Prepared) -> SegmentNote {
     let segment = &prepared.segment;
     SegmentNote {
         number: segment.number,

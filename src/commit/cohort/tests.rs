@@ -1,9 +1,15 @@
 //! The rule of the full cohort, with a clock of the test's own.
 
 use super::*;
+use crate::commit::ledger::Waiters;
 
 const LOG: usize = 0x10_0000;
 const BARRIER: Duration = Duration::from_micros(100);
+
+fn settled(group: GroupNumber, released: u32) -> Settled {
+    let waiters = Waiters { all: released, asleep: 0 };
+    Settled { first: group, last: group, waiters, ..Settled::default() }
+}
 
 struct Round {
     gathering: Gathering,
@@ -20,8 +26,7 @@ impl Round {
     fn barrier(&mut self, released: u32, waiting: u32) -> bool {
         self.now += BARRIER;
         self.group += 1;
-        let settled =
-            Settled { first: self.group, last: self.group, waiters: released, ..Settled::default() };
+        let settled = settled(self.group, released);
         self.gathering.begin(&settled, waiting, BARRIER, self.now);
         self.gathering.is_on()
     }
@@ -127,7 +132,7 @@ fn a_barrier_that_hung_for_a_minute_does_not_make_anybody_wait_long() {
     let mut round = Round::new(Cohort::Full);
     round.barrier(4, 0);
     round.group += 1;
-    let settled = Settled { first: round.group, last: round.group, waiters: 4, ..Settled::default() };
+    let settled = settled(round.group, 4);
     round.gathering.absent = 0;
     round.gathering.begin(&settled, 0, Duration::from_secs(60), round.now);
     assert!(round.gathering.is_on());

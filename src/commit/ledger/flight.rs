@@ -2,7 +2,7 @@
 
 use super::{
     Admission, FlyingGroup, GroupBuffer, GroupNumber, Ledger, STRETCH_BYTES, Settled, StagedGroup, Step,
-    TakenGroup,
+    TakenGroup, Waiters,
 };
 use crate::Lsn;
 use crate::commit::Item;
@@ -28,8 +28,7 @@ impl Ledger {
                 first_lsn: self.next_lsn,
                 record_count: 0,
                 buffer,
-                waiters: 0,
-                sleepers: 0,
+                waiters: Waiters::default(),
             });
             self.next_group += 1;
         }
@@ -57,30 +56,32 @@ impl Ledger {
 
     /// Counts a thread that waits until the group is settled.
     pub(crate) fn add_waiter(&mut self, number: GroupNumber) {
-        if let Some(group) = self.staged.iter_mut().find(|group| group.number == number) {
-            group.waiters += 1;
-        } else if let Some(group) = self.in_flight.iter_mut().find(|group| group.number == number) {
-            group.waiters += 1;
+        if let Some(waiters) = self.waiters_of(number) {
+            waiters.all += 1;
         }
     }
 
     /// Counts one of the waiters as going to sleep.
     pub(crate) fn add_sleeper(&mut self, number: GroupNumber) {
-        if let Some(group) = self.staged.iter_mut().find(|group| group.number == number) {
-            group.sleepers += 1;
-        } else if let Some(group) = self.in_flight.iter_mut().find(|group| group.number == number) {
-            group.sleepers += 1;
+        if let Some(waiters) = self.waiters_of(number) {
+            waiters.asleep += 1;
         }
+    }
+
+    fn waiters_of(&mut self, number: GroupNumber) -> Option<&mut Waiters> {
+        let staged = self.staged.iter_mut().map(|group| (group.number, &mut group.waiters));
+        let flying = self.in_flight.iter_mut().map(|group| (group.number, &mut group.waiters));
+        staged.chain(flying).find(|(of, _)| *of == number).map(|(_, waiters)| waiters)
     }
 
     /// The first staged group somebody sleeps on: one of them can lead.
     pub(crate) fn awaited_group(&self) -> Option<GroupNumber> {
-        self.staged.iter().find(|group| group.sleepers > 0).map(|group| group.number)
+        self.staged.iter().find(|group| group.waiters.asleep > 0).map(|group| group.number)
     }
 
     /// Threads that wait for a staged group.
     pub(crate) fn staged_waiters(&self) -> u32 {
-        self.staged.iter().map(|group| group.waiters).sum()
+        self.staged.iter().map(|group| group.waiters.all).sum()
     }
 
     /// Whether the first staged group is the last one too, so that what comes joins it.
@@ -112,7 +113,7 @@ impl Ledger {
         self.staged_bytes -= (group.buffer.bytes.len() as u64) - GROUP_HEADER_BYTES;
         let header = self.header(group.first_lsn, group.record_count, GroupFlags::default());
         self.unvouched = true;
-        Some(self.fly(group.number, header, group.buffer, (group.waiters, group.sleepers)))
+        Some(self.fly(group.number, header, group.buffer, group.waiters))
     }
 
     /// An empty group: a seal, the closing group, or the first group of a segment after a trim. Nothing may be in flight.
@@ -126,7 +127,7 @@ impl Ledger {
         // Staged groups keep their numbers, which order the waiters' words; an empty group has no waiters.
         let number = self.next_group;
         self.next_group += 1;
-        self.fly(number, header, buffer, (0, 0))
+        self.fly(number, header, buffer, Waiters::default())
     }
 
     fn header(&self, first_lsn: Lsn, record_count: u32, flags: GroupFlags) -> GroupHeader {
@@ -150,7 +151,7 @@ impl Ledger {
         number: GroupNumber,
         mut header: GroupHeader,
         mut buffer: GroupBuffer,
-        (waiters, sleepers): (u32, u32),
+        waiters: Waiters,
     ) -> TakenGroup {
         let offset = self.offset;
         let mut end = self.group_end(offset, buffer.bytes.len() as u64);
@@ -182,7 +183,6 @@ impl Ledger {
             record_count: header.record_count,
             sealed: header.flags.sealed,
             waiters,
-            sleepers,
             stable: false,
         });
         TakenGroup { number, segment_number, offset, buffer }
@@ -261,8 +261,8 @@ impl Settled {
     fn add(&mut self, group: &FlyingGroup) {
         self.first = self.first.min(group.number);
         self.last = self.last.max(group.number);
-        self.waiters += group.waiters;
-        self.sleepers += group.sleepers;
+        self.waiters.all += group.waiters.all;
+        self.waiters.asleep += group.waiters.asleep;
         if group.record_count > 0 {
             self.groups += 1;
             self.records += u64::from(group.record_count);

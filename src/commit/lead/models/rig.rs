@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::Lsn;
+use crate::commit::provide::note_of;
 use crate::commit::{Commit, CommitParts, Item, Ledger, Limits, SegmentNote, Stage, Start};
 use crate::disk::{Access, Disk};
 use crate::error::{Error, Result};
@@ -98,7 +99,14 @@ impl Rig {
             own_block_per_group: false,
         };
         let start = Start {
-            segments: prepared.iter().map(note_of).collect(),
+            // No zeros behind the groups: they are nobody's business here.
+            segments: prepared
+                .iter()
+                .map(|prepared| SegmentNote {
+                    written_until: prepared.segment.capacity_bytes,
+                    ..note_of(prepared)
+                })
+                .collect(),
             active: 0,
             offset: SEGMENT_BYTES_MIN - setting.room_bytes,
             chain: 0,
@@ -203,20 +211,6 @@ fn group_segment_id(group: &[u8]) -> u64 {
 
 fn record() -> Item<'static> {
     Item::record(RECORD, 1 << 10).expect("small enough")
-}
-
-fn note_of(prepared: &Prepared) -> SegmentNote {
-    let segment = &prepared.segment;
-    SegmentNote {
-        number: segment.number,
-        id: segment.id,
-        capacity_bytes: segment.capacity_bytes,
-        first_lsn: None,
-        has_records: false,
-        stable: false,
-        // No zeros behind the groups: they are nobody's business here.
-        written_until: segment.capacity_bytes,
-    }
 }
 
 /// Barriers that note which records they have carried. Between their start and their end other threads run.
