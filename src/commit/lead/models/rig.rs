@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::frame::{BLOCK_BYTES, GroupHeader};
 use crate::ids::Ids;
 use crate::options::{Cohort, OnFailure};
-use crate::segment::{Fill, Prepared, SEGMENT_BYTES_MIN, SegmentStore};
+use crate::segment::{Fill, SEGMENT_BYTES_MIN, SegmentStore};
 use crate::strategy::{Extent, SyncStrategy};
 use crate::sync::{AtomicUsize, Ordering, pass};
 use crate::ticket::Ticket;
