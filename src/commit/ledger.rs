@@ -146,6 +146,9 @@ pub(crate) struct Settled {
 /// How much is written at once where blocks may be only reserved: a group that enters such a stretch takes zeros for the
 /// rest of it along, so that not every new block costs the file system a change of its books.
 const STRETCH_BYTES: u64 = 64 * 1024;
+/// How much is written at once where blocks have been written: the kernel's page, so that it need not read the rest of one
+/// that a recycled file has on disk and not in the cache. Where pages are larger, it may.
+const PAGE_BYTES: u64 = 4096;
 
 /// The state of the log's end.
 #[derive(Debug)]
@@ -157,6 +160,8 @@ pub(crate) struct Ledger {
     /// The index of the segment that groups go to.
     active: usize,
     offset: u64,
+    /// Up to where the active segment has been written by this session, zeros behind the last group included.
+    covered_until: u64,
     chain: u32,
     has_spare: bool,
     /// A seal is in flight: nothing more goes to the active segment.
@@ -187,6 +192,7 @@ impl Ledger {
             segments: start.segments,
             active: start.active,
             offset: start.offset,
+            covered_until: 0,
             chain: start.chain,
             has_spare: start.has_spare,
             sealing: false,

@@ -1,8 +1,8 @@
 //! A group's way: staged, taken, settled.
 
 use super::{
-    Admission, FlyingGroup, GroupBuffer, GroupNumber, Ledger, STRETCH_BYTES, Settled, StagedGroup, Step,
-    TakenGroup, Waiters,
+    Admission, FlyingGroup, GroupBuffer, GroupNumber, Ledger, PAGE_BYTES, STRETCH_BYTES, Settled,
+    StagedGroup, Step, TakenGroup, Waiters,
 };
 use crate::Lsn;
 use crate::commit::Item;
@@ -172,9 +172,11 @@ impl Ledger {
         active.has_records |= header.record_count > 0;
         let segment_number = active.number;
         // Only where the next group cannot be on its way at the same time: the zeros lie where it will be.
-        if self.limits.in_flight == 1 && end > active.written_until && !header.flags.sealed {
-            active.written_until = end.next_multiple_of(STRETCH_BYTES).min(active.capacity_bytes);
-            buffer.bytes.resize(memory_bytes(active.written_until - offset), 0);
+        if self.limits.in_flight == 1 && end > self.covered_until && !header.flags.sealed {
+            let unit_bytes = if end > active.written_until { STRETCH_BYTES } else { PAGE_BYTES };
+            self.covered_until = end.next_multiple_of(unit_bytes).min(active.capacity_bytes);
+            active.written_until = active.written_until.max(self.covered_until);
+            buffer.bytes.resize(memory_bytes(self.covered_until - offset), 0);
         }
         self.in_flight.push_back(FlyingGroup {
             number,
@@ -232,6 +234,7 @@ impl Ledger {
             self.sealing = false;
             self.active += 1;
             self.offset = SEGMENT_HEADER_BYTES;
+            self.covered_until = 0;
         }
     }
 

@@ -220,6 +220,30 @@ fn a_group_that_enters_reserved_blocks_takes_zeros_for_the_stretch_along() {
     assert_eq!(second_end, second_offset + 64 + 24);
 }
 
+/// A recycled segment whose bytes the kernel's cache has dropped: writing a part of a page reads the rest of it from disk
+/// first. With 4 KiB records a barrier took 1.6 times as long (`cargo bench --bench blocks`).
+#[test]
+fn a_group_that_enters_a_page_of_written_blocks_takes_zeros_for_the_rest_of_it_along() {
+    let mut ledger = ledger(1, 2);
+    let place = |ledger: &mut Ledger, payload_bytes| {
+        stage(ledger, payload_bytes);
+        let taken = ledger.take().unwrap();
+        ledger.settle(taken.number, Ok(()));
+        (taken.offset, taken.offset + taken.buffer.bytes.len() as u64)
+    };
+    assert_eq!(place(&mut ledger, 10), (SEGMENT_HEADER_BYTES, SEGMENT_HEADER_BYTES + PAGE_BYTES));
+    let second_offset = SEGMENT_HEADER_BYTES + 64 + 24;
+    let second_end = second_offset + 64 + 24;
+    assert_eq!(place(&mut ledger, 10), (second_offset, second_end), "the page has been written whole");
+    let third_end = SEGMENT_HEADER_BYTES + 2 * PAGE_BYTES;
+    assert_eq!(place(&mut ledger, 4096), (second_end, third_end), "across the end of the page");
+
+    let seal = ledger.take_empty(true, false);
+    assert_eq!(seal.buffer.bytes.len() as u64, GROUP_HEADER_BYTES, "a seal may have no more room than that");
+    ledger.settle(seal.number, Ok(()));
+    assert_eq!(place(&mut ledger, 10), (SEGMENT_HEADER_BYTES, SEGMENT_HEADER_BYTES + PAGE_BYTES));
+}
+
 #[test]
 fn zeros_are_never_written_where_another_group_may_be_in_flight() {
     let mut ledger = ledger(2, 1);

@@ -1,0 +1,298 @@
+//! Where the time between two barriers goes: a closed loop whose barriers and calls are all timed.
+//!
+//! From the end of one barrier: until the first writer's call has returned, until the last one's has that returns before
+//! the next barrier, and until the next barrier starts. Both cohort policies; every run is read back and checked. And the
+//! floor: threads that have nothing to do but be woken, all by one call, and sleep again; the last one makes a barrier.
+//! Numbers as arguments choose how many writers, `full`, `greedy` and `floor` the sides.
+#![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
+#![allow(clippy::cast_precision_loss, reason = "figures for people")]
+
+mod common;
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::{Duration, Instant};
+
+use common::{Setup, Usage, fill_record, median, per_second, verify};
+use rustix::thread::futex;
+use wo_wal::strategy::{Extent, Fsync, SyncStrategy};
+use wo_wal::{Cohort, Wal};
+
+const RECORD_BYTES: usize = 256;
+const WRITERS: [usize; 4] = [1, 4, 16, 64];
+/// What a record takes in the log.
+const STEP_BYTES: usize = 264;
+
+/// From when to when something took, in microseconds since the start.
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start_us: f64,
+    end_us: f64,
+}
+
+/// `fsync`, with a note of every barrier.
+#[derive(Debug)]
+struct Timed {
+    since: Instant,
+    barriers: Mutex<Vec<Span>>,
+}
+
+impl SyncStrategy for Timed {
+    fn name(&self) -> &'static str {
+        "timed fsync"
+    }
+
+    fn persist(&self, extent: Extent<'_>) -> io::Result<()> {
+        let start_us = micros_since(self.since);
+        let persisted = Fsync::new().persist(extent);
+        self.barriers.lock().unwrap().push(Span { start_us, end_us: micros_since(self.since) });
+        persisted
+    }
+}
+
+fn micros_since(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e6
+}
+
+/// One trial: medians over its barriers; totals from `records_per_barrier` on.
+#[derive(Debug)]
+struct Trial {
+    barrier_us: f64,
+    first_return_us: f64,
+    last_return_us: f64,
+    gap_us: f64,
+    records_per_barrier: f64,
+    records_per_second: f64,
+    cpu_us_per_record: f64,
+    switches_per_record: f64,
+}
+
+/// Whose gaps are measured.
+#[derive(Clone, Copy, Debug)]
+enum Side {
+    Log(Cohort),
+    Floor,
+}
+
+const SIDES: [(&str, Side); 3] =
+    [("full", Side::Log(Cohort::Full)), ("greedy", Side::Log(Cohort::Greedy)), ("floor", Side::Floor)];
+
+/// Threads that have nothing to do: each waits for the others, the last one makes a barrier for as many bytes as the log
+/// would write, and wakes all.
+struct Floor {
+    threads: usize,
+    timed: Arc<Timed>,
+    file: File,
+    bytes: Vec<u8>,
+    /// How many wait for the next barrier. The last one sets it back before it wakes the others.
+    arrived: AtomicUsize,
+    /// Counts barriers; the threads sleep on it.
+    barriers: AtomicU32,
+}
+
+impl Floor {
+    fn create(path: &Path, threads: usize, barriers: u64, timed: &Arc<Timed>) -> Floor {
+        let bytes = vec![0xa5; threads * STEP_BYTES];
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).unwrap();
+        for barrier in 0..barriers {
+            file.write_all_at(&vec![0; bytes.len()], barrier * bytes.len() as u64).unwrap();
+        }
+        file.sync_all().unwrap();
+        let timed = Arc::clone(timed);
+        Floor { threads, timed, file, bytes, arrived: AtomicUsize::new(0), barriers: AtomicU32::new(0) }
+    }
+
+    fn ride(&self) {
+        let seen = self.barriers.load(Ordering::Acquire);
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 < self.threads {
+            while self.barriers.load(Ordering::Acquire) == seen {
+                // Early returns are looked into by the loop.
+                let _ = futex::wait(&self.barriers, futex::Flags::PRIVATE, seen, None);
+            }
+            return;
+        }
+        self.arrived.store(0, Ordering::Relaxed);
+        let offset = u64::from(seen) * self.bytes.len() as u64;
+        self.timed.persist(Extent::new(self.file.as_fd(), offset, &self.bytes)).unwrap();
+        self.barriers.store(seen + 1, Ordering::Release);
+        let everybody = i32::MAX.cast_unsigned();
+        futex::wake(&self.barriers, futex::Flags::PRIVATE, everybody).unwrap();
+    }
+
+    fn verify(&self, barriers: u64) {
+        let mut back = vec![0; self.bytes.len()];
+        for barrier in 0..barriers {
+            let offset = barrier * self.bytes.len() as u64;
+            self.file.read_exact_at(&mut back, offset).unwrap();
+            assert_eq!(back, self.bytes, "barrier {barrier}");
+        }
+    }
+}
+
+fn main() {
+    let setup = Setup::announce("gap");
+    let trials = setup.pick(9, 1);
+    println!(
+        "{RECORD_BYTES}-byte records through fsync, medians of {trials} alternating trials, in microseconds"
+    );
+    let arguments: Vec<String> = std::env::args().collect();
+    let asked: Vec<usize> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
+    let is_wanted = |writers: &usize| asked.is_empty() || asked.contains(writers);
+    let is_asked = |name: &str| arguments.iter().any(|argument| argument == name);
+    let mut sides = SIDES.to_vec();
+    if sides.iter().any(|(name, _)| is_asked(name)) {
+        sides.retain(|(name, _)| is_asked(name));
+    }
+    println!(
+        "writers  side    barrier  first return  last return  next barrier  records/barrier  records/s  CPU/record  switches/record"
+    );
+    for writers in WRITERS.into_iter().filter(is_wanted) {
+        let records_per_writer = setup.pick(2_000 * writers.clamp(2, 32) / writers, 20) as u64;
+        let mut of_side: Vec<Vec<Trial>> = sides.iter().map(|_| Vec::new()).collect();
+        for trial in 0..trials {
+            for place in 0..sides.len() {
+                let index = (trial + place) % sides.len();
+                of_side[index].push(run(&setup.path("log"), sides[index].1, writers, records_per_writer));
+            }
+        }
+        for ((name, _), results) in sides.iter().zip(&of_side) {
+            print_row(writers, name, results);
+        }
+    }
+}
+
+fn print_row(writers: usize, name: &str, trials: &[Trial]) {
+    let of = |field: fn(&Trial) -> f64| median(&trials.iter().map(field).collect::<Vec<_>>());
+    println!(
+        "{writers:>7}  {name:<6}  {:>7.0}  {:>12.0}  {:>11.0}  {:>12.0}  {:>15.1}  {:>9.0}  {:>10.1}  {:>15.2}",
+        of(|trial| trial.barrier_us),
+        of(|trial| trial.first_return_us),
+        of(|trial| trial.last_return_us),
+        of(|trial| trial.gap_us),
+        of(|trial| trial.records_per_barrier),
+        of(|trial| trial.records_per_second),
+        of(|trial| trial.cpu_us_per_record),
+        of(|trial| trial.switches_per_record),
+    );
+}
+
+fn run(path: &Path, side: Side, writers: usize, records_per_writer: u64) -> Trial {
+    let timed = Arc::new(Timed { since: Instant::now(), barriers: Mutex::default() });
+    let measured = match side {
+        Side::Log(cohort) => {
+            let (wal, _) = Wal::options().strategy(Arc::clone(&timed)).cohort(cohort).open(path).unwrap();
+            timed.barriers.lock().unwrap().clear();
+            let measured = closed_loop(&timed, writers, records_per_writer, |record| {
+                wal.append(record).unwrap();
+            });
+            wal.close().unwrap();
+            drop(wal);
+            verify(path, writers, RECORD_BYTES, records_per_writer);
+            std::fs::remove_dir_all(path).unwrap();
+            measured
+        }
+        Side::Floor => {
+            let floor = Floor::create(path, writers, records_per_writer, &timed);
+            let measured = closed_loop(&timed, writers, records_per_writer, |_| floor.ride());
+            floor.verify(records_per_writer);
+            std::fs::remove_file(path).unwrap();
+            measured
+        }
+    };
+    let Measured { took, usage, barriers, sorted_returns_us } = measured;
+    let records = records_per_writer * writers as u64;
+    let gaps = Gaps::between(&barriers, &sorted_returns_us);
+    Trial {
+        barrier_us: median(
+            &barriers.iter().map(|barrier| barrier.end_us - barrier.start_us).collect::<Vec<_>>(),
+        ),
+        first_return_us: median(&gaps.first_return),
+        last_return_us: median(&gaps.last_return),
+        gap_us: median(&gaps.next_barrier),
+        records_per_barrier: records as f64 / barriers.len() as f64,
+        records_per_second: per_second(records, took),
+        cpu_us_per_record: usage.cpu.as_secs_f64() * 1e6 / records as f64,
+        switches_per_record: usage.switches as f64 / records as f64,
+    }
+}
+
+/// What a closed loop has measured.
+struct Measured {
+    took: Duration,
+    usage: Usage,
+    barriers: Vec<Span>,
+    /// When calls have returned.
+    sorted_returns_us: Vec<f64>,
+}
+
+/// Lets the writers run against each other.
+fn closed_loop(
+    timed: &Timed,
+    writers: usize,
+    records_per_writer: u64,
+    append: impl Fn(&[u8]) + Sync,
+) -> Measured {
+    let start = Barrier::new(writers + 1);
+    let returns_us = Mutex::new(Vec::new());
+    let (took, usage) = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..writers)
+            .map(|writer| {
+                let (append, start, returns_us) = (&append, &start, &returns_us);
+                scope.spawn(move || {
+                    let mut record = [0; RECORD_BYTES];
+                    let mut own_us = Vec::with_capacity(usize::try_from(records_per_writer).unwrap());
+                    start.wait();
+                    for sequence in 0..records_per_writer {
+                        fill_record(&mut record, writer as u64, sequence);
+                        append(&record);
+                        own_us.push(micros_since(timed.since));
+                    }
+                    returns_us.lock().unwrap().extend(own_us);
+                })
+            })
+            .collect();
+        let (usage, started) = (Usage::now(), Instant::now());
+        start.wait();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        (started.elapsed(), Usage::now().since(&usage))
+    });
+    let mut sorted_returns_us = returns_us.into_inner().unwrap();
+    sorted_returns_us.sort_by(f64::total_cmp);
+    // The close has a barrier of its own, later.
+    let barriers = std::mem::take(&mut *timed.barriers.lock().unwrap());
+    Measured { took, usage, barriers, sorted_returns_us }
+}
+
+/// What happened between two barriers, in microseconds from the end of the first.
+#[derive(Debug, Default)]
+struct Gaps {
+    first_return: Vec<f64>,
+    last_return: Vec<f64>,
+    next_barrier: Vec<f64>,
+}
+
+impl Gaps {
+    fn between(barriers: &[Span], sorted_returns_us: &[f64]) -> Gaps {
+        let mut gaps = Gaps::default();
+        for pair in barriers.windows(2) {
+            let (end_us, next_us) = (pair[0].end_us, pair[1].start_us);
+            gaps.next_barrier.push(next_us - end_us);
+            let from = sorted_returns_us.partition_point(|&at_us| at_us < end_us);
+            let until = sorted_returns_us.partition_point(|&at_us| at_us < next_us);
+            if let (Some(first), Some(last)) =
+                (sorted_returns_us[from..until].first(), sorted_returns_us[from..until].last())
+            {
+                gaps.first_return.push(first - end_us);
+                gaps.last_return.push(last - end_us);
+            }
+        }
+        gaps
+    }
+}
