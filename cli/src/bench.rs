@@ -1,5 +1,6 @@
 //! `wo-wal bench`: what the log does in a directory, measured and verified.
 
+mod copy;
 mod crew;
 mod interrupt;
 mod measure;
