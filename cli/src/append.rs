@@ -14,6 +14,7 @@ use std::time::Instant;
 use wo_wal::{Recovery, Wal};
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::{output, values};
 use acks::Acks;
 use gate::Gate;
@@ -27,7 +28,8 @@ const RECORD_BYTES_MAX: u32 = 16 << 20;
 const EXAMPLES: &str = "\
 A record is a line without its newline, of any bytes; a last line without a newline counts. Each record is durable before
 its writer takes the next line. With several writers, records are in the order in which they were appended, which is not
-quite that of the lines; --acks says which line became which record. A summary goes to standard error.
+quite that of the lines; --acks says which line became which record. A summary goes to standard error; also after Ctrl-C,
+which ends it when the records on their way are durable.
 
 Examples:
   wo-wal append demo.wal < Cargo.lock
@@ -63,11 +65,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let acks = if arguments.acks { Some(Acks::to_standard_output()?) } else { None };
     let progress = Progress::on_a_terminal(lines.input_bytes(), arguments.acks);
     let (wal, recovery) = open(arguments)?;
+    let interrupt = Interrupt::by_signals()?;
     let barriers_at_start = wal.stats().barriers;
     let start = Instant::now();
     let shared = Arc::new(Shared { wal, lines: Mutex::new(lines), acks, gate: Gate::new()? });
     writer::spawn(&shared, arguments.threads);
-    let outcome = shared.gate.wait(|counts| progress.show(counts));
+    let outcome = shared.gate.wait(|counts| {
+        progress.show(counts);
+        if let Err(interrupted) = interrupt.check() {
+            shared.gate.stop(interrupted);
+        }
+    });
     let elapsed = start.elapsed();
     progress.clear();
     let stats = shared.wal.stats();
@@ -83,6 +91,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match outcome {
         // Nobody reads the acks any more, which is no failure; a log that could not be closed is one.
         Ok(()) | Err(Failure::ClosedPipe) => closed,
+        Err(interrupted @ Failure::Interrupted { .. }) => closed.and(Err(interrupted)),
         Err(failure) => Err(failure),
     }
 }

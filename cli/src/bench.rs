@@ -1,7 +1,7 @@
 //! `wo-wal bench`: what the log does in a directory, measured and verified.
 
+mod copy;
 mod crew;
-mod interrupt;
 mod measure;
 mod plan;
 mod plot;
@@ -17,8 +17,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::failure::Failure;
+use crate::interrupt::Interrupt;
 use crate::{output, values};
-use interrupt::Interrupt;
 use plan::Rate;
 use plot::Plot;
 use row::Row;
@@ -136,14 +136,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     setting::check_file_system(&arguments.dir, &found, arguments.allow_tmpfs)?;
     let variants = variant::choose(&arguments.strategy, arguments.cohort, &found)?;
     let plot = arguments.plot.as_deref().map(Plot::create).transpose()?;
-    let interrupt = Interrupt::by_signals()?;
-    let setting = arguments.setting(interrupt.clone())?;
+    let setting = arguments.setting(Interrupt::by_signals()?)?;
     announce(arguments, &found.selection, &setting);
-    let outcome = measure(arguments, &setting, &variants);
-    // Nothing is left behind, also when the process ends here.
+    let rows = measure(arguments, &setting, &variants)?;
+    // The trials' directory is gone before the process ends, however it does.
     drop(setting);
-    interrupt.end_as_asked();
-    let rows = outcome?;
     plot.map_or(Ok(()), |plot| plot.write(&rows))
 }
 

@@ -35,6 +35,11 @@ impl Status {
 pub(crate) enum Failure {
     /// Whoever read standard output has gone: the command ends quietly, with status 0.
     ClosedPipe,
+    /// A signal has asked for the end: the process ends by it.
+    Interrupted {
+        /// Its number.
+        signal: i32,
+    },
     /// Anything else: what, where, and what to do.
     Because {
         /// The exit status.
@@ -69,10 +74,10 @@ impl Failure {
     /// The same failure, with what was being done in front of it.
     pub(crate) fn while_doing(self, what: &str) -> Self {
         match self {
-            Failure::ClosedPipe => Failure::ClosedPipe,
             Failure::Because { status, message } => {
                 Failure::Because { status, message: format!("{what}: {message}") }
             }
+            other => other,
         }
     }
 }

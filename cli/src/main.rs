@@ -4,6 +4,7 @@ mod append;
 mod bench;
 mod cat;
 mod failure;
+mod interrupt;
 mod log_directory;
 mod output;
 mod probe;
@@ -77,6 +78,10 @@ fn run(command: &Command) -> Result<(), Failure> {
 fn report(outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) | Err(Failure::ClosedPipe) => ExitCode::SUCCESS,
+        Err(Failure::Interrupted { signal }) => {
+            interrupt::end_by(signal);
+            ExitCode::from(Status::Io.code())
+        }
         Err(Failure::Because { status, message }) => {
             output::note(&format!("wo-wal: {}", failure::one_line(&message)));
             ExitCode::from(status.code())

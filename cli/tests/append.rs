@@ -6,7 +6,8 @@ mod common;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;
-use std::process::Stdio;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 use std::thread;
 
 use common::{Place, Running, ignore_closed_pipe, numbered, run, sorted_lines};
@@ -152,6 +153,41 @@ fn a_stop_does_not_wait_for_a_writer_that_waits_for_input() {
     appender.wait().succeeded();
     drop(stdin);
     assert_eq!(place.cat(&[]).succeeded().text(), "a\n");
+}
+
+/// Ctrl-C ended it on the spot, and nobody was told how far it had got.
+#[test]
+fn an_interrupted_append_says_what_is_durable_closes_the_log_and_ends_by_the_signal() {
+    for (name, number) in [("INT", 2), ("TERM", 15)] {
+        let place = Place::new();
+        let mut appender = Running::start(&mut place.command("append", &["--acks", "--threads", "2"]));
+        appender.write(b"a\nb\n");
+        assert!(!appender.read_line().is_empty() && !appender.read_line().is_empty());
+        appender.signal(name);
+        let ran = appender.wait();
+        assert_eq!(ran.status.signal(), Some(number), "{}", ran.stderr);
+        assert_eq!(ran.summary("durable:"), "2 records, 2 bytes, LSN 1 to 2");
+        assert!(place.run("stat", &[]).succeeded().text().contains("closed cleanly"));
+    }
+}
+
+/// `nohup`, and shells for what they run in the background, have signals ignored.
+#[test]
+fn a_signal_that_is_ignored_from_the_start_stays_ignored() {
+    let place = Place::new();
+    let script = "trap '' HUP; exec \"$0\" append \"$1\" --acks";
+    let mut command = Command::new("bash");
+    let mut appender =
+        Running::start(command.args(["-c", script, env!("CARGO_BIN_EXE_wo-wal")]).arg(place.log()));
+    // Where the first one is listened to, the second one ends it.
+    for (line, ack) in [("a\n", "1\t1\n"), ("b\n", "2\t2\n"), ("c\n", "3\t3\n")] {
+        appender.write(line.as_bytes());
+        assert_eq!(appender.read_line(), ack);
+        appender.signal("HUP");
+    }
+    appender.stdin = None;
+    let ran = appender.wait().succeeded();
+    assert_eq!(ran.summary("durable:"), "3 records, 3 bytes, LSN 1 to 3");
 }
 
 #[test]

@@ -52,6 +52,26 @@ fn verify_names_the_damaged_file_and_says_so_in_json_too() {
     assert!(place.run("verify", &[]).text().contains("DAMAGED"));
 }
 
+/// The header of the last segment was damaged, and 400 sound records were called 0 records in 0 segments.
+#[test]
+fn verify_gives_no_counts_of_a_log_that_cannot_be_opened() {
+    let place = Place::with_lines(&long_lines(400));
+    let damaged = place.segments().pop().unwrap();
+    let mut bytes = fs::read(&damaged).unwrap();
+    bytes[10] ^= 1;
+    fs::write(&damaged, bytes).unwrap();
+    let ran = place.run("verify", &["--json"]);
+    ran.failed_with(65);
+    let found: Value = serde_json::from_slice(&ran.stdout).unwrap();
+    assert_eq!(found["sound"], false);
+    assert!(found["damage"].as_str().unwrap().contains(damaged.to_str().unwrap()), "{found}");
+    for unread in ["records", "payload_bytes", "segments", "closed_cleanly", "torn_tail_bytes"] {
+        assert_eq!(found.get(unread), None, "{found}");
+    }
+    let text = place.run("verify", &[]);
+    assert!(text.text().contains("DAMAGED") && !text.text().contains("records: "), "{}", text.text());
+}
+
 #[test]
 fn cat_prints_what_precedes_the_damage() {
     let place = Place::with_lines(&long_lines(400));

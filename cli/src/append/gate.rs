@@ -146,12 +146,19 @@ impl Gate {
     }
 }
 
-/// The first failure is the one that is reported; a pipe that was closed is none while there is another.
+/// The first failure is the one that is reported. A signal is none while there is one, and a pipe that was closed even less.
 fn note_failure(state: &mut State, outcome: Result<(), Failure>) {
-    if let Err(failure) = outcome
-        && matches!(state.stop, None | Some(Failure::ClosedPipe))
-    {
+    let Err(failure) = outcome else { return };
+    if state.stop.as_ref().is_none_or(|noted| weight(&failure) > weight(noted)) {
         state.stop = Some(failure);
+    }
+}
+
+fn weight(failure: &Failure) -> u8 {
+    match failure {
+        Failure::ClosedPipe => 0,
+        Failure::Interrupted { .. } => 1,
+        Failure::Because { .. } => 2,
     }
 }
 
@@ -189,9 +196,12 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_outranks_a_closed_pipe_and_a_later_failure() {
+    fn a_failure_outranks_a_closed_pipe_a_signal_and_a_later_failure() {
         let gate = Gate::new().unwrap();
         gate.stop(Failure::ClosedPipe);
+        gate.stop(Failure::Interrupted { signal: 2 });
+        gate.stop(Failure::ClosedPipe);
+        assert!(matches!(gate.wait(|_| ()), Err(Failure::Interrupted { signal: 2 })));
         gate.stop(Failure::usage("first"));
         gate.stop(Failure::usage("second"));
         let Err(Failure::Because { message, .. }) = gate.wait(|_| ()) else { panic!("no failure") };

@@ -4,7 +4,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::interrupt::Interrupt;
+use crate::interrupt::Interrupt;
 
 /// The fixed seed: every trial of every variant meets the same arrivals.
 const SEED: u64 = 0x5eed_0fa2_217a_1500;

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 use wo_wal::{Lsn, Probe, Wal};
 
-use super::interrupt::Interrupt;
 use super::records::{self, Checker};
 use super::variant::Variant;
 use crate::failure::{Failure, Status};
+use crate::interrupt::Interrupt;
 
 /// What all trials have in common.
 #[derive(Debug)]

@@ -59,9 +59,9 @@ fn serve(
 #[cfg(test)]
 mod tests {
     use super::{add_up, crew, serve};
-    use crate::bench::interrupt::Interrupt;
     use crate::bench::schedule::Schedule;
     use crate::bench::setting::{Setting, scratch_in};
+    use crate::interrupt::Interrupt;
     use std::io;
     use std::sync::Mutex;
     use std::sync::atomic::{AtomicBool, Ordering};

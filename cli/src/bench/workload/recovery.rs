@@ -1,11 +1,8 @@
 //! Opens a log that was not closed, and replays it.
 
-use std::fs::{self, File};
-use std::io;
-use std::path::Path;
-
 use wo_wal::Lsn;
 
+use crate::bench::copy::copy_durably;
 use crate::bench::measure::{Meter, Times, Trial};
 use crate::bench::setting::Setting;
 use crate::bench::variant::Variant;
@@ -34,15 +31,4 @@ pub(super) fn run(setting: &Setting, variant: Variant, payload_bytes: u64) -> Re
     trial.times.note(trial.took)?;
     log.close_and_verify(&[records])?;
     Ok(trial)
-}
-
-fn copy_durably(from: &Path, to: &Path) -> io::Result<()> {
-    fs::create_dir(to)?;
-    for entry in fs::read_dir(from)? {
-        let entry = entry?;
-        let copy = to.join(entry.file_name());
-        fs::copy(entry.path(), &copy)?;
-        File::open(copy)?.sync_all()?;
-    }
-    File::open(to)?.sync_all()
 }
