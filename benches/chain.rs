@@ -24,6 +24,8 @@ mod ring {
     use crate::common::{Setup, Usage, at_percent, fill_record, median};
 
     const RECORD_BYTES: usize = 264;
+    /// The forms, and `pwrite` with `fdatasync`.
+    const SIDES: usize = 10;
     const ENTRIES: u32 = 8;
     /// `RWF_DSYNC` of `pwritev2`.
     const RWF_DSYNC: i32 = 2;
@@ -45,9 +47,9 @@ mod ring {
         is_cooperative: bool,
     }
 
-    fn forms() -> Vec<Form> {
+    fn forms() -> [Form; SIDES - 1] {
         let linked = Form { name: "linked WRITE and FSYNC", ..Form::default() };
-        vec![
+        [
             linked,
             Form { name: "  registered file", is_registered_file: true, ..linked },
             Form { name: "  registered buffer", is_registered_buffer: true, ..linked },
@@ -162,7 +164,7 @@ mod ring {
 
     pub(super) fn main() {
         let setup = Setup::announce("chain");
-        let trials = setup.pick(21, 1);
+        let trials = setup.pick(24, 1);
         let barriers = setup.pick(500, 5);
         println!(
             "{RECORD_BYTES} bytes and a sync, {barriers} barriers in each of {trials} alternating trials; medians, p50 ratios by trial"
@@ -171,10 +173,11 @@ mod ring {
         fill_record(&mut record, 1, 1);
         let file = zeroed_file(&setup, barriers);
         let forms = forms();
-        let mut figures: Vec<Figures> = (0..=forms.len()).map(|_| Figures::default()).collect();
+        let mut figures: Vec<Figures> = (0..SIDES).map(|_| Figures::default()).collect();
         for trial in 0..trials {
-            for place in 0..=forms.len() {
-                let side = (trial + place) % (forms.len() + 1);
+            for place in 0..SIDES {
+                // Ten sides: each of these steps meets all of them, so that none always follows the same one.
+                let side = (trial + place * [1, 3, 7, 9][trial % 4]) % SIDES;
                 let of = &mut figures[side];
                 if side == 0 {
                     measure(of, barriers, |offset| {
