@@ -25,6 +25,10 @@ pub(crate) enum Fault {
     FailureIgnored,
     /// All barriers in flight go through one open file description.
     DescriptionShared,
+    /// Of the followers of a group that is settled, one is woken.
+    OneFollowerWoken,
+    /// What was written before an event is raised need not be seen by those who see the event.
+    RaisedWithoutOrder,
     /// A replay goes on to what is staged.
     ReplayAheadOfBarrier,
     /// A reader of another process serves what only the page cache may have.

@@ -47,6 +47,11 @@ impl Caller {
         self.has_failed
     }
 
+    /// Whether some answer since the one with this number tells of an error with these words in it.
+    pub(crate) fn was_told(&self, since: usize, words: &str) -> bool {
+        self.answers[since..].iter().any(|answer| answer.contains("Err(") && answer.contains(words))
+    }
+
     /// The log, if there is one, is from now on the one in this directory.
     pub(crate) fn lives_in(&mut self, dir: &Path) {
         self.dir = dir.display().to_string();

@@ -1,6 +1,7 @@
 //! The writer process, from its parent's side.
 
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -128,11 +129,12 @@ impl Writers {
     }
 
     fn collect(&mut self) -> History {
-        let _ = self.process.wait();
+        let ended = self.process.wait();
         if let Some(listener) = self.listener.take() {
             let _ = listener.join();
         }
-        History { session: self.session, heard: std::mem::take(&mut *self.heard()) }
+        let was_killed = ended.is_ok_and(|status| status.signal() == Some(libc::SIGKILL));
+        History { session: self.session, heard: std::mem::take(&mut *self.heard()), was_killed }
     }
 }
 
@@ -168,6 +170,8 @@ fn listen(
 pub(crate) struct History {
     pub(crate) session: u64,
     heard: Vec<Heard>,
+    /// By a signal that is not to be caught, in the middle of what it did.
+    pub(crate) was_killed: bool,
 }
 
 impl History {

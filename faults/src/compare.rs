@@ -73,10 +73,12 @@ fn differences(pair: Pair, totals: &mut Totals, live: impl Fn(Kind) -> Outcome<T
         totals.failed_logs += u64::from(transcript.has_failed);
         transcript.verdict.clone().map_err(|why| Failure::Promise(format!("{}: {why}", kind.name())))?;
     }
-    match one.difference(&two) {
-        Some(difference) => {
-            Err(Failure::Promise(format!("{} and {} differ, {difference}", pair.0.name(), pair.1.name())))
-        }
-        None => Ok(()),
+    if let Some(difference) = one.difference(&two) {
+        let names = (pair.0.name(), pair.1.name());
+        return Err(Failure::Promise(format!("{} and {} differ, {difference}", names.0, names.1)));
     }
+    for transcript in [one, two] {
+        totals.happened(u64::from(transcript.fault_happened))?;
+    }
+    Ok(())
 }

@@ -83,6 +83,7 @@ fn live(work: &Path, kind: Kind, place: Place, seed: u64, what: &mut String, tot
     let outcome = life.live(what);
     totals.acks += life.caller.acks;
     outcome?;
+    totals.happened(u64::from(life.caller.was_told(0, "StorageFull")))?;
     let Place::Device(file_system) = place else {
         life.close();
         life.kind = kind.other();

@@ -39,12 +39,12 @@ pub(crate) fn run(work: &Path, kind: Kind, cycles: u64, seed: u64) -> Totals {
         totals.cycle(&log.what, cycle_seed, &verdict);
         cycles_of_log += 1;
         if verdict.is_err() || cycles_of_log == CYCLES_PER_LOG {
-            totals.cuts += lock(&log.storage).cuts;
+            log.count(&mut totals);
             log = Log::new(work, kind, cycle_seed);
             cycles_of_log = 0;
         }
     }
-    totals.cuts += lock(&log.storage).cuts;
+    log.count(&mut totals);
     totals.end()
 }
 
@@ -61,6 +61,7 @@ struct Log<'a> {
 impl<'a> Log<'a> {
     fn new(work: &'a Path, kind: Kind, seed: u64) -> Self {
         let storage = Arc::new(Mutex::new(Storage::new(seed)));
+        lock(&storage).can_reserve = !seed.is_multiple_of(3);
         Log { work, kind, storage, crowd: Crowd::default(), what: String::new() }
     }
 
@@ -86,6 +87,12 @@ impl<'a> Log<'a> {
             self.cut();
         }
         Ok(())
+    }
+
+    fn count(&self, totals: &mut Totals) {
+        let storage = lock(&self.storage);
+        totals.cuts += storage.cuts;
+        totals.faults += storage.faults;
     }
 
     fn mount(&self, direct_io: bool) -> Result<Mounted, Trouble> {

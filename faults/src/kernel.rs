@@ -22,7 +22,7 @@ use crate::strategies::Kind;
 use crate::support::rng::Rng;
 use crate::totals::Totals;
 use crate::writer::{SEGMENT_BYTES, open};
-use injection::Injection;
+use injection::{Injection, refused_calls};
 
 /// So often a log goes on after a cycle, before a new one begins.
 const CYCLES_PER_LOG: u64 = 8;
@@ -75,9 +75,9 @@ impl Log {
         let mut rng = Rng::new(seed);
         let way = if self.kind.is_control() { 1 } else { cycle % 4 };
         let history = match way {
-            0 => self.killed(seed, &mut rng, what)?,
-            1 => self.limited(seed, &mut rng, what)?,
-            2 => self.injected(seed, &mut rng, what)?,
+            0 => self.killed(seed, &mut rng, what, totals)?,
+            1 => self.limited(seed, &mut rng, what, totals)?,
+            2 => self.injected(seed, &mut rng, what, totals)?,
             _ => {
                 "a full file system in memory".clone_into(what);
                 return full_in_memory(work, self.kind, seed, totals);
@@ -95,7 +95,7 @@ impl Log {
         Writers::start(&self.dir.path().join("log"), seed, self.kind, || 0)
     }
 
-    fn killed(&self, seed: u64, rng: &mut Rng, what: &mut String) -> Outcome<History> {
+    fn killed(&self, seed: u64, rng: &mut Rng, what: &mut String, totals: &mut Totals) -> Outcome<History> {
         let time = Duration::from_micros(1_000 + rng.below(60_000));
         *what = format!("kill after {time:?}");
         let writers = self.start(seed)?;
@@ -103,11 +103,13 @@ impl Log {
         if writers.has_failed() {
             return Err(Failure::Promise(format!("failed without a fault: {:?}", writers.kill().failures())));
         }
-        Ok(writers.kill())
+        let history = writers.kill();
+        totals.happened(u64::from(history.was_killed))?;
+        Ok(history)
     }
 
     /// From some moment on no byte beyond the limit can be written: a write across it is short, the next is refused.
-    fn limited(&self, seed: u64, rng: &mut Rng, what: &mut String) -> Outcome<History> {
+    fn limited(&self, seed: u64, rng: &mut Rng, what: &mut String, totals: &mut Totals) -> Outcome<History> {
         let limit = SEGMENT_BYTES / 16 + rng.below(SEGMENT_BYTES);
         *what = format!("files of at most {limit} bytes");
         let writers = self.start(seed)?;
@@ -118,6 +120,9 @@ impl Log {
         writers.wait_until(if self.kind.is_control() { Duration::from_millis(50) } else { PATIENCE }, heeded);
         if !heeded(&writers) && !self.kind.is_control() {
             return Err(Failure::Promise("the limit was met, the log did not say so".to_owned()));
+        }
+        if !self.kind.is_control() {
+            totals.happened(1)?;
         }
         limit_files(&writers, None)?;
         // A log that only refused goes on now; one that failed must not.
@@ -135,21 +140,22 @@ impl Log {
         }
     }
 
-    fn injected(&self, seed: u64, rng: &mut Rng, what: &mut String) -> Outcome<History> {
+    fn injected(&self, seed: u64, rng: &mut Rng, what: &mut String, totals: &mut Totals) -> Outcome<History> {
         let injection = Injection::pick(self.kind, rng);
         *what = format!("{injection:?}");
-        let wrapper = injection.wrapper();
+        let trace = self.dir.path().join(format!("trace-{seed}"));
+        let wrapper = injection.wrapper(&trace)?;
         let wrapper: Vec<&str> = wrapper.iter().map(String::as_str).collect();
         let log = self.dir.path().join("log");
         let writers = Writers::start_behind(&wrapper, &log, seed, self.kind)?;
         writers.wait_until(PATIENCE, |writers| writers.has_failed() || writers.acks() > 0);
+        writers.wait_until(PATIENCE, |writers| writers.has_failed() || refused_calls(&trace) > 0);
         let time = Duration::from_micros(20_000 + rng.below(80_000));
         writers.wait_until(time, Writers::has_failed);
-        if !writers.has_failed() {
-            return Ok(writers.kill());
-        }
-        let history = writers.end()?;
-        if injection.is_harmless() {
+        let has_failed = writers.has_failed();
+        let history = if has_failed { writers.end()? } else { writers.kill() };
+        totals.happened(refused_calls(&trace))?;
+        if has_failed && injection.is_harmless() {
             return Err(Failure::Promise(format!("failed for an interruption: {:?}", history.failures())));
         }
         Ok(history)
@@ -189,6 +195,7 @@ fn full_in_memory(work: &Path, kind: Kind, seed: u64, totals: &mut Totals) -> Ou
     if writers.refusals() == 0 {
         return Err(Failure::Promise(format!("nothing was refused: {:?}", writers.kill().failures())));
     }
+    totals.happened(1)?;
     ballast.empty()?;
     let acks = writers.acks();
     writers.wait_until(PATIENCE, |writers| writers.has_failed() || writers.acks() > acks + 20);

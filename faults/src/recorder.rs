@@ -172,6 +172,7 @@ fn fail_device(
         }
         Ok(writers.end()?)
     })?;
+    totals.happened(u64::from(recorder.device().fail_group.is_none()))?;
     totals.heard(&history);
     totals.failed_logs += 1;
     if !history.ended() {

@@ -12,6 +12,8 @@ use crate::support::rng::Rng;
 use crate::writer::SEGMENT_BYTES;
 
 pub(crate) const STEPS: u64 = 50;
+/// Far more steps than it takes until a fault that lasts is met.
+const STEPS_MAX: u64 = 1000;
 /// Calls that follow a recovery.
 const STEPS_AFTERWARDS: u64 = 6;
 const RECORD_BYTES_BELOW: u64 = 6000;
@@ -24,6 +26,8 @@ pub(crate) struct Transcript {
     segments: Vec<(String, Vec<u8>)>,
     pub(crate) acks: u64,
     pub(crate) has_failed: bool,
+    /// Whether the fault that this was about has happened.
+    pub(crate) fault_happened: bool,
     pub(crate) verdict: Verdict,
 }
 
@@ -82,8 +86,26 @@ impl Schedule {
         }
     }
 
+    /// At least so many steps, and as many more as it takes until the condition holds. Says whether it does. Before each
+    /// of them the caller has its way.
+    pub(crate) fn steps_until(
+        &mut self,
+        wal: &Wal,
+        count: u64,
+        mut before_step: impl FnMut(),
+        mut condition: impl FnMut(&Caller) -> bool,
+    ) -> bool {
+        let mut done = 0;
+        while done < STEPS_MAX && (done < count || !condition(&self.caller)) {
+            before_step();
+            self.step(wal);
+            done += 1;
+        }
+        condition(&self.caller)
+    }
+
     /// Opens what a fault has left, looks at all of it, goes on for some steps and closes.
-    pub(crate) fn recover(mut self, dir: &Path) -> Outcome<Transcript> {
+    pub(crate) fn recover(mut self, dir: &Path, fault_happened: bool) -> Outcome<Transcript> {
         let has_failed = self.caller.has_failed();
         self.caller.can_be_cut_off(false);
         let wal = self.open(dir)?;
@@ -98,7 +120,8 @@ impl Schedule {
         }
         let segments = segments(dir).map_err(|error| Trouble(format!("read the segments: {error}")))?;
         let (acks, verdict) = (self.caller.acks, self.caller.verdict());
-        Ok(Transcript { answers: self.caller.answers, records, segments, acks, has_failed, verdict })
+        let answers = self.caller.answers;
+        Ok(Transcript { answers, records, segments, acks, has_failed, fault_happened, verdict })
     }
 
     fn record(&mut self, bytes_below: u64) -> Vec<u8> {

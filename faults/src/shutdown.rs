@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::caller::Caller;
 use crate::child::Writers;
 use crate::compare::{self, Pair};
 use crate::crowd::Crowd;
@@ -19,7 +20,7 @@ use crate::totals::Totals;
 use crate::writer::open;
 
 const CYCLES_PER_LOG: u64 = 10;
-/// Calls that meet a file system which has stopped.
+/// Calls that meet a file system which has stopped, at least: one of them must be told.
 const STEPS_AFTER_STOP: u64 = 8;
 
 /// Runs so many cycles with one strategy, on ext4 and XFS in turn.
@@ -157,16 +158,19 @@ fn stopped_after(
     let log = Log::new(work, kind, file_system)?;
     let mounted = Mount::new(&log.image, work)?;
     let mut schedule = Schedule::new(seed, kind);
+    let mut is_refused = false;
     if let Some(wal) = schedule.open(&mounted.log())? {
         schedule.steps(&wal, step);
         mounted.shut_down()?;
         schedule.caller.can_be_cut_off(true);
-        schedule.steps(&wal, STEPS_AFTER_STOP);
+        let answers = schedule.caller.answers.len();
+        let is_told = |caller: &Caller| caller.was_told(answers, "");
+        is_refused = schedule.steps_until(&wal, STEPS_AFTER_STOP, || (), is_told);
         schedule.caller.close(&wal);
     }
     mounted.unmount()?;
     let mounted = Mount::new(&log.image, work)?;
-    let transcript = schedule.recover(&mounted.log())?;
+    let transcript = schedule.recover(&mounted.log(), is_refused)?;
     mounted.unmount()?;
     Ok(transcript)
 }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::child::History;
-use crate::failure::{Failure, Outcome};
+use crate::failure::{Failure, Outcome, Trouble};
 use crate::strategies::Kind;
 
 /// The count of one layer with one strategy.
@@ -20,6 +20,8 @@ pub(crate) struct Totals {
     pub(crate) cycles: u64,
     pub(crate) acks: u64,
     pub(crate) cuts: u64,
+    /// Faults that have happened, counted where they were made. A cut that no plan picks is not among them.
+    pub(crate) faults: u64,
     /// Faults that are no cuts and that failed the log.
     pub(crate) failed_logs: u64,
     losses: u64,
@@ -47,6 +49,7 @@ impl Totals {
             cycles: 0,
             acks: 0,
             cuts: 0,
+            faults: 0,
             failed_logs: 0,
             losses: 0,
             troubles: 0,
@@ -57,6 +60,12 @@ impl Totals {
 
     pub(crate) fn heard(&mut self, history: &History) {
         self.acks += history.acks();
+    }
+
+    /// Counts how often a cycle's fault has happened. A cycle in which it has not shows nothing.
+    pub(crate) fn happened(&mut self, times: u64) -> Result<(), Trouble> {
+        self.faults += times;
+        if times == 0 { Err(Trouble("the fault never happened".to_owned())) } else { Ok(()) }
     }
 
     /// Notes a cycle's end. What went wrong is said at once, with what it takes to see it again; the losses of a negative
@@ -87,12 +96,13 @@ impl Totals {
 
     fn line(&self) -> String {
         format!(
-            "{:9} {:9} {:6} cycles {:8} acks {:6} cuts {:5} failed logs {:4} losses{}  {:4} s, seed {}",
+            "{:9} {:9} {:6} cycles {:8} acks {:6} cuts {:6} faults {:5} failed logs {:4} losses{}  {:4} s, seed {}",
             self.layer,
             self.name,
             self.cycles,
             self.acks,
             self.cuts,
+            self.faults,
             self.failed_logs,
             self.losses,
             if self.is_control { " (wanted: it is a negative control)" } else { "" },

@@ -2,6 +2,7 @@
 //! and no lock is taken after waking.
 
 use super::ledger::GroupNumber;
+use crate::planted::{Fault, planted};
 use crate::sync::{AtomicU32, Instant, Ordering, Sleepers};
 
 /// The lead is on offer: one of the sleepers is to claim it.
@@ -29,7 +30,8 @@ impl Event {
 
     /// Marks that something has happened. [`wake_all`](Self::wake_all) must follow.
     pub(super) fn raise(&self) {
-        self.word.fetch_add(RAISED_ONCE, Ordering::Release);
+        let order = if planted(Fault::RaisedWithoutOrder) { Ordering::Relaxed } else { Ordering::Release };
+        self.word.fetch_add(RAISED_ONCE, order);
     }
 
     /// Offers the lead to one sleeper. [`wake_one`](Self::wake_one) must follow.
@@ -56,6 +58,9 @@ impl Event {
     }
 
     pub(super) fn wake_all(&self) {
+        if planted(Fault::OneFollowerWoken) {
+            return self.wake_one();
+        }
         self.sleepers.wake_all(&self.word);
     }
 }

@@ -56,7 +56,8 @@ pub(crate) fn run(work: &Path, pair: Pair, count: u64, seed: u64, totals: &mut T
 /// Whether some call must answer with an error. Of a write, the kernel may hand on a failure in the middle as a short one,
 /// and no space for a file that is made ahead of need is no failure.
 fn must_be_told(plan: Plan) -> bool {
-    plan.class == Some(Class::Sync) && plan.fault == Fault::Fail(libc::EIO)
+    let is_sync = matches!(plan.class, Some(Class::Sync | Class::Directory));
+    is_sync && plan.fault == Fault::Fail(libc::EIO)
 }
 
 /// How many requests a life makes that could meet such a fault.
@@ -69,6 +70,8 @@ fn requests(work: &Path, kind: Kind, seed: u64, class: Option<Class>, fault: Fau
 fn live(work: &Path, kind: Kind, seed: u64, plan: Plan) -> Outcome<(Transcript, u64)> {
     let storage = Arc::new(Mutex::new(Storage::new(seed)));
     let direct_io = seed.is_multiple_of(4);
+    // Space can be reserved, or has to be written.
+    lock(&storage).can_reserve = plan.class == Some(Class::Reserve) || (seed / 4).is_multiple_of(2);
     let mounted = Mounted::new(&storage, work, direct_io)?;
     lock(&storage).plan(Some(plan));
     let mut schedule = Schedule::new(seed, kind);
@@ -78,7 +81,8 @@ fn live(work: &Path, kind: Kind, seed: u64, plan: Plan) -> Outcome<(Transcript, 
         schedule.caller.close(&wal);
     }
     let is_silent = !schedule.caller.answers.iter().any(|answer| answer.contains("Err("));
-    if lock(&storage).plan_is_done() && must_be_told(plan) && is_silent {
+    let fault_happened = lock(&storage).faults > 0;
+    if fault_happened && must_be_told(plan) && is_silent {
         schedule.caller.broken("nobody was told of the failure");
     }
     let requests = {
@@ -92,5 +96,5 @@ fn live(work: &Path, kind: Kind, seed: u64, plan: Plan) -> Outcome<(Transcript, 
     };
     drop(mounted);
     let mounted = Mounted::new(&storage, work, direct_io)?;
-    Ok((schedule.recover(mounted.path())?, requests))
+    Ok((schedule.recover(mounted.path(), fault_happened)?, requests))
 }

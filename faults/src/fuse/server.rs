@@ -78,7 +78,10 @@ impl Server {
         let mut storage = self.reach()?;
         match storage.meet(class) {
             Some(Fault::Cut | Fault::Kill) => Err(libc::EIO),
-            Some(Fault::Fail(errno)) if class != Class::Sync => Err(errno),
+            Some(Fault::Fail(errno)) if class != Class::Sync => {
+                storage.happened();
+                Err(errno)
+            }
             fault => Ok((storage, fault)),
         }
     }
@@ -123,6 +126,7 @@ impl Write {
         storage.write(self.inode, self.offset, &self.bytes).ok_or(libc::EIO)?;
         if let Some(errno) = self.forget {
             storage.forget(self.inode, errno);
+            storage.happened();
         }
         u32::try_from(self.bytes.len()).map_err(|_| libc::EFBIG)
     }
@@ -295,9 +299,13 @@ impl Filesystem for Server {
             Err(errno) => return reply.error(errno),
         };
         let length = if fault == Some(Fault::Short) { data.len().div_ceil(2) } else { data.len() };
+        if length < data.len() {
+            storage.happened();
+        }
         let forget = if let Some(Fault::Forget(errno)) = fault { Some(errno) } else { None };
         let Ok(offset) = usize::try_from(offset) else { return reply.error(libc::EINVAL) };
         let write = Write { inode: ino, offset, bytes: data[..length].to_vec(), forget };
+        let is_stalled = matches!(fault, Some(Fault::Stall(_)));
         let delay = match fault {
             Some(Fault::Stall(time)) => time,
             _ if storage.rng.percent(WRITES_HELD_BACK_PERCENT) => {
@@ -309,7 +317,12 @@ impl Filesystem for Server {
         let (storage, generation) = (self.storage.clone(), self.generation);
         std::thread::spawn(move || {
             std::thread::sleep(delay);
-            let result = reach(&storage, generation).and_then(|mut storage| write.apply(&mut storage));
+            let result = reach(&storage, generation).and_then(|mut storage| {
+                if is_stalled {
+                    storage.happened();
+                }
+                write.apply(&mut storage)
+            });
             answer_write(reply, result);
         });
     }
@@ -320,13 +333,20 @@ impl Filesystem for Server {
             Err(errno) => return reply.error(errno),
         };
         match fault {
-            Some(Fault::Fail(errno)) => storage.forget(ino, errno),
+            Some(Fault::Fail(errno)) => {
+                storage.forget(ino, errno);
+                storage.happened();
+            }
             Some(Fault::Stall(time)) => {
                 drop(storage);
                 let (storage, generation) = (self.storage.clone(), self.generation);
                 std::thread::spawn(move || {
                     std::thread::sleep(time);
-                    answer(reply, reach(&storage, generation).and_then(|mut storage| storage.sync(ino, fh)));
+                    let synced = reach(&storage, generation).and_then(|mut storage| {
+                        storage.happened();
+                        storage.sync(ino, fh)
+                    });
+                    answer(reply, synced);
                 });
                 return;
             }
@@ -346,7 +366,7 @@ impl Filesystem for Server {
         reply: ReplyEmpty,
     ) {
         let done = self.change(Class::Reserve, |storage| {
-            if mode != 0 {
+            if mode != 0 || !storage.can_reserve {
                 return Err(libc::EOPNOTSUPP);
             }
             let end =

@@ -68,9 +68,13 @@ pub(super) struct Storage {
     pub(super) names: Directory,
     inodes: BTreeMap<u64, Inode>,
     handles: BTreeMap<u64, Handle>,
+    /// Whether space can be reserved. Where it cannot, it has to be written.
+    pub(super) can_reserve: bool,
     last_number: u64,
     plan: Option<Plan>,
     pub(super) cuts: u64,
+    /// Planned faults that have happened.
+    pub(super) faults: u64,
     pub(super) rng: Rng,
 }
 
@@ -81,9 +85,11 @@ impl Storage {
             names: Directory::default(),
             inodes: BTreeMap::new(),
             handles: BTreeMap::new(),
+            can_reserve: true,
             last_number: ROOT,
             plan: None,
             cuts: 0,
+            faults: 0,
             rng: Rng::new(seed),
         }
     }
@@ -102,7 +108,8 @@ impl Storage {
         self.plan.map(|plan| plan.requests_before)
     }
 
-    /// Whether the request meets the planned fault.
+    /// Whether the request meets the planned fault. A cut and a kill have happened then; of the others the caller
+    /// [says](Self::happened) when they have.
     pub(super) fn meet(&mut self, class: Class) -> Option<Fault> {
         let plan = self.plan.as_mut().filter(|plan| plan.class.is_none_or(|wanted| wanted == class))?;
         if let Some(left) = plan.requests_before.checked_sub(1) {
@@ -112,11 +119,22 @@ impl Storage {
         let fault = plan.fault;
         self.plan = None;
         match fault {
-            Fault::Cut => self.cut(),
-            Fault::Kill => self.leave_behind(),
+            Fault::Cut => {
+                self.cut();
+                self.happened();
+            }
+            Fault::Kill => {
+                self.leave_behind();
+                self.happened();
+            }
             _ => {}
         }
         Some(fault)
+    }
+
+    /// The fault that a request has met has been made.
+    pub(super) fn happened(&mut self) {
+        self.faults += 1;
     }
 
     fn number(&mut self) -> u64 {

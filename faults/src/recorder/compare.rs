@@ -5,6 +5,7 @@ use std::path::Path;
 use super::server::Recorder;
 use super::tape::{Entry, Image, Player, Unflushed};
 use super::{ImageFile, new_image};
+use crate::caller::Caller;
 use crate::compare::{Pair, compare};
 use crate::failure::{Outcome, Trouble};
 use crate::loops::{FileSystem, Mount};
@@ -59,15 +60,20 @@ fn live(
     let mounted = Mount::new(&recorder.file(), work)?;
     let mut schedule = Schedule::new(seed, kind);
     let mut left = None;
+    let mut fault_happened = false;
     if let Some(wal) = schedule.open(&mounted.log())? {
         schedule.steps(&wal, step);
         match fault {
             Fault::Fail(errno) => {
                 recorder.device().fail_group = Some(errno);
-                schedule.steps(&wal, STEPS - step);
+                let has_failed = |_: &Caller| recorder.device().fail_group.is_none();
+                fault_happened = schedule.steps_until(&wal, STEPS - step, || (), has_failed);
                 schedule.caller.close(&wal);
             }
-            Fault::Cut => left = Some(cut(before, &recorder.device().tape)),
+            Fault::Cut => {
+                left = Some(cut(before, &recorder.device().tape));
+                fault_happened = true;
+            }
         }
     }
     mounted.unmount()?;
@@ -76,7 +82,7 @@ fn live(
     let file = ImageFile(work.join("compared.image"));
     image.store(&file.0).map_err(|error| Trouble(format!("write an image: {error}")))?;
     let mounted = Mount::new(&file.0, work)?;
-    let transcript = schedule.recover(&mounted.log())?;
+    let transcript = schedule.recover(&mounted.log(), fault_happened)?;
     mounted.unmount()?;
     Ok(transcript)
 }
