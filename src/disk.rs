@@ -12,8 +12,10 @@ use std::ops::Range;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{FallocateFlags, FlockOperation};
-use rustix::io::Errno;
+use rustix::fs::{
+    AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, RawMode, flock, openat, renameat, unlinkat,
+};
+use rustix::io::{Errno, retry_on_intr};
 
 use crate::frame::{BLOCK_BYTES, memory_bytes};
 use crate::planted::{Fault, planted};
@@ -144,9 +146,11 @@ pub enum Access {
 /// The name of the lock file. It is never unlinked: a second opener could otherwise lock another file of that name.
 pub(crate) const LOCK_NAME: &str = "LOCK";
 
-/// A directory of the operating system.
+/// A directory of the operating system: the one that was opened, also when its path leads elsewhere later, because the
+/// program has changed its own directory or somebody has moved this one.
 #[derive(Debug)]
 pub(crate) struct RealDisk {
+    /// For messages.
     path: PathBuf,
     directory: File,
 }
@@ -163,7 +167,16 @@ impl RealDisk {
         let directory = OpenOptions::new().read(true).custom_flags(directory_flag()).open(path)?;
         Ok(RealDisk { path: path.to_owned(), directory })
     }
+
+    fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
+        let mode = Mode::from_raw_mode(NEW_FILE_MODE);
+        let file = retry_on_intr(|| openat(&self.directory, name, flags | OFlags::CLOEXEC, mode))?;
+        Ok(file.into())
+    }
 }
+
+/// What the process's own mask leaves of it: as for any new file.
+const NEW_FILE_MODE: RawMode = 0o666;
 
 fn directory_flag() -> i32 {
     rustix::fs::OFlags::DIRECTORY.bits().cast_signed()
@@ -208,14 +221,8 @@ impl Disk for RealDisk {
     }
 
     fn lock(&self) -> io::Result<Option<Box<dyn Any + Send + Sync>>> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(self.path.join(LOCK_NAME))?;
-        match rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive))
-        {
+        let file = self.open_file(LOCK_NAME, OFlags::RDWR | OFlags::CREATE)?;
+        match retry_on_intr(|| flock(&file, FlockOperation::NonBlockingLockExclusive)) {
             Ok(()) => {
                 fill_lock(&file);
                 Ok(Some(Box::new(DirectoryLock { file, process: process_mark() })))
@@ -227,23 +234,26 @@ impl Disk for RealDisk {
 
     fn list(&self) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in fs::read_dir(&self.path)? {
-            // A name that is not UTF-8 is not one of the log's.
-            if let Ok(name) = entry?.file_name().into_string() {
-                names.push(name);
+        for entry in Dir::read_from(&self.directory)? {
+            let entry = entry?;
+            let name = entry.file_name().to_str().unwrap_or_default();
+            // A name that is not UTF-8 is not one of the log's, nor are the directory itself and the one above it.
+            if !["", ".", ".."].contains(&name) {
+                names.push(name.to_owned());
             }
         }
         Ok(names)
     }
 
     fn create(&self, name: &str) -> io::Result<File> {
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(self.path.join(name))?;
+        let file = self.open_file(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
         forbid_copy_on_write(&file);
         Ok(file)
     }
 
     fn open(&self, name: &str, access: Access) -> io::Result<File> {
-        OpenOptions::new().read(true).write(access == Access::ReadWrite).open(self.path.join(name))
+        let flags = if access == Access::ReadWrite { OFlags::RDWR } else { OFlags::RDONLY };
+        self.open_file(name, flags)
     }
 
     fn file_bytes(&self, file: &File) -> io::Result<u64> {
@@ -251,7 +261,7 @@ impl Disk for RealDisk {
     }
 
     fn reserve(&self, file: &File, bytes: u64) -> io::Result<()> {
-        match rustix::io::retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes)) {
+        match retry_on_intr(|| rustix::fs::fallocate(file, FallocateFlags::empty(), 0, bytes)) {
             Ok(()) => Ok(()),
             // Not every file system can reserve; really written zeros hold their place everywhere.
             Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => write_zeros(file, bytes),
@@ -303,11 +313,11 @@ impl Disk for RealDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.path.join(from), self.path.join(to))
+        Ok(renameat(&self.directory, from, &self.directory, to)?)
     }
 
     fn unlink(&self, name: &str) -> io::Result<()> {
-        fs::remove_file(self.path.join(name))
+        Ok(unlinkat(&self.directory, name, AtFlags::empty())?)
     }
 
     fn sync_directory(&self) -> io::Result<()> {
@@ -367,7 +377,7 @@ struct DirectoryLock {
 impl Drop for DirectoryLock {
     fn drop(&mut self) {
         if self.process == process_mark() {
-            let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
+            let _ = flock(&self.file, FlockOperation::Unlock);
         }
     }
 }

@@ -3,18 +3,21 @@
 use super::lead::Commit;
 use super::state::Phase;
 use crate::error::Result;
-use crate::sync::PoisonError;
+use crate::sync::{PoisonError, thread};
 
 impl Commit {
     /// Stages no more, makes durable what is staged, and vouches for it. Later and concurrent calls get the first one's
     /// answer. The caller releases the directory's lock afterwards, also after an error.
     pub(crate) fn close(&self) -> Result<()> {
         self.check_process()?;
+        let me = thread::current().id();
         let mut state = self.lock();
         loop {
             match &state.phase {
                 Phase::Open => break,
-                Phase::Closing => state = self.progress(state),
+                // Called by whoever is told that a barrier of this very close has failed: nobody else would finish it.
+                Phase::Closing { by } if *by == me => break,
+                Phase::Closing { .. } => state = self.progress(state),
                 Phase::Closed(result) => {
                     let result = result.clone();
                     self.leave(state);
@@ -22,7 +25,7 @@ impl Commit {
                 }
             }
         }
-        state.phase = Phase::Closing;
+        state.phase = Phase::Closing { by: me };
         state.note_progress();
         let closing = Closing { commit: self };
         while !state.ledger.is_idle() {

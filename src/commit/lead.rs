@@ -11,7 +11,9 @@
 //! runs. `files` is held during file operations, and by a trim also during the barriers of the empty groups it needs.
 
 use std::collections::VecDeque;
+use std::io::Write;
 use std::os::fd::AsFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -207,11 +209,15 @@ impl Commit {
     }
 
     /// Says what has failed, and ends the process if that was asked for. Without a lock: a logger, or what runs at the end
-    /// of a process, may call the log.
+    /// of a process, may call the log. A logger that panics, or standard error that takes nothing, is no reason to leave
+    /// others asleep or the process running.
     fn tell_failure(&self, durable_lsn: Lsn, cause: &Error) {
-        log::error!("write-ahead log poisoned after LSN {durable_lsn}: {cause}");
+        let _ = catch_unwind(AssertUnwindSafe(|| {
+            log::error!("write-ahead log poisoned after LSN {durable_lsn}: {cause}");
+        }));
         if self.on_failure == OnFailure::Abort {
-            eprintln!(
+            let _ = writeln!(
+                std::io::stderr(),
                 "wo-wal: a durability barrier failed and the log was opened to end the process then. Everything up to LSN \
                  {durable_lsn} is durable; records after it may or may not be in the log, which shows when it is opened \
                  again. Cause: {cause}"

@@ -42,11 +42,14 @@ impl Preparer {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the thread. A file it works on is left half-made under a temporary name, or removed.
+    /// Ends the thread. A file it works on is left half-made under a temporary name, or removed. By the thread itself, when
+    /// it is told of a failure and closes the log, it only says so: the thread does nothing more.
     pub(super) fn stop(&self) {
         self.pace.stopped.store(true, Ordering::Relaxed);
         let thread = self.thread().take();
-        if let Some(thread) = thread {
+        if let Some(thread) = thread
+            && thread.thread().id() != thread::current().id()
+        {
             thread.thread().unpark();
             // It has nothing to report: what it could not do is done again at rotation.
             let _ = thread.join();
@@ -77,6 +80,8 @@ impl Commit {
                 true
             }
             Err(error) => {
+                // Whoever is told may call the log.
+                drop(thread);
                 log::warn!("no thread for preparing segments ahead, they are made at rotation: {error}");
                 false
             }
@@ -132,12 +137,15 @@ impl Commit {
             Err(StoreFailure::Final(cause)) => {
                 let mut state = self.lock();
                 self.poison(&mut state, cause);
+                drop(files);
                 self.leave(state);
             }
         }
     }
 
     /// Provides the file that an item of this size needs. When it returns Ok, the item is to be admitted again.
+    ///
+    /// Where that fails for good, whoever is told may call the log: `files` is free by then, here and wherever files are made.
     pub(super) fn provide(&self, item_bytes: u64) -> Result<()> {
         let files = self.lock_files_in_a_hurry();
         let state = self.lock();
@@ -165,6 +173,7 @@ impl Commit {
         self.leave(state);
         let made = files.ensure_spare();
         let mut state = self.lock();
+        drop(files);
         let made = self.accept(&mut state, made);
         let result = made.and_then(|made| {
             state.ledger.set_spare(made);
@@ -185,6 +194,7 @@ impl Commit {
         self.leave(state);
         let made = files.prepare(number, capacity_bytes, Fill::Reserve);
         let mut state = self.lock();
+        drop(files);
         let result = self.accept(&mut state, made).map(|prepared| {
             state.stats.inline_prepares += 1;
             state.add_next(prepared);
@@ -205,6 +215,7 @@ impl Commit {
         self.leave(state);
         let made = files.replace(number, capacity_bytes);
         let mut state = self.lock();
+        drop(files);
         state.ledger.set_replacing(false);
         state.note_progress();
         let result = self.accept(&mut state, made).map(|prepared| {

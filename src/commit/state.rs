@@ -11,6 +11,7 @@ use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::options::Cohort;
 use crate::segment::{BarrierFiles, Segment};
+use crate::sync::thread::ThreadId;
 use crate::sync::{Instant, MutexGuard};
 
 /// Everything that the state lock protects.
@@ -48,8 +49,10 @@ pub(super) type StateGuard<'a> = MutexGuard<'a, State>;
 #[derive(Debug)]
 pub(super) enum Phase {
     Open,
-    /// Somebody closes it: nothing is staged any more.
-    Closing,
+    /// This thread closes it: nothing is staged any more.
+    Closing {
+        by: ThreadId,
+    },
     Closed(Result<()>),
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::lead::Commit;
 use super::state::{State, StateGuard};
 use crate::Lsn;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::planted::{Fault, planted};
 use crate::segment::{Fill, Removed, Segment, SegmentStore, StoreFailure};
 use crate::sync::MutexGuard;
@@ -20,24 +20,42 @@ enum IdleStep {
     Anchor,
 }
 
+/// A step of a trim: the lock comes back in either case, for only whoever holds `files` can say when to leave it.
+type Trimming<'a> = std::result::Result<StateGuard<'a>, (StateGuard<'a>, Error)>;
+
 impl Commit {
     /// Removes the segments whose records are all at or below `up_to`.
     pub(crate) fn trim(&self, up_to: Lsn) -> Result<()> {
         self.check_process()?;
         let mut files = self.lock_files_in_a_hurry();
-        let mut state = self.lock();
+        let (mut state, result) = match self.trim_files(self.lock(), &mut files, up_to) {
+            Ok(state) => (state, Ok(())),
+            Err((state, error)) => (state, Err(error)),
+        };
+        state.note_progress();
+        // Whoever is told of a failure may call the log.
+        drop(files);
+        self.leave(state);
+        result
+    }
+
+    fn trim_files<'a>(
+        &'a self,
+        mut state: StateGuard<'a>,
+        files: &mut MutexGuard<'_, SegmentStore>,
+        up_to: Lsn,
+    ) -> Trimming<'a> {
         if let Err(error) = state.check_open() {
-            self.leave(state);
-            return Err(error);
+            return Err((state, error));
         }
         let up_to = up_to.min(state.ledger.durable_lsn());
         loop {
-            state = self.remove_trimmed(state, &mut files, up_to)?;
+            state = self.remove_trimmed(state, files, up_to)?;
             match state.idle_step(up_to, files.spare_bytes()) {
                 IdleStep::Done => break,
                 IdleStep::Anchor => state = self.write_empty(state, false, false),
                 IdleStep::MoveOn => {
-                    state = self.ensure_next(state, &mut files)?;
+                    state = self.ensure_next(state, files)?;
                     if state.ledger.next().is_none() {
                         break;
                     }
@@ -48,15 +66,12 @@ impl Commit {
                 }
             }
             if let Some(poison) = state.ledger.poison().cloned() {
-                self.leave(state);
-                return Err(poison);
+                return Err((state, poison));
             }
         }
         // There may be room now for a next segment that could not be had.
         state.next_requested = false;
-        state.note_progress();
-        self.leave(state);
-        Ok(())
+        Ok(state)
     }
 
     fn remove_trimmed<'a>(
@@ -64,14 +79,17 @@ impl Commit {
         mut state: StateGuard<'a>,
         files: &mut MutexGuard<'_, SegmentStore>,
         up_to: Lsn,
-    ) -> Result<StateGuard<'a>> {
+    ) -> Trimming<'a> {
         loop {
             // Before anything is changed: opening may meet the limit on open files.
             if let Some(read) = state.oldest_if_read_and_not_kept(up_to) {
                 self.leave(state);
-                files.keep_open(&read)?;
+                let kept = files.keep_open(&read);
                 state = self.lock();
-                continue;
+                match kept {
+                    Ok(()) => continue,
+                    Err(error) => return Err((state, error)),
+                }
             }
             let Some(segment) = state.trim_oldest(up_to) else { break };
             let number = state.ledger.active().number + 1;
@@ -83,14 +101,13 @@ impl Commit {
                 Ok(Removed::Spare) => state.ledger.set_spare(true),
                 Ok(Removed::Next(prepared)) => state.add_next(prepared),
                 Ok(Removed::Gone) => {}
-                Err(error) => {
-                    self.leave(state);
-                    return Err(error);
-                }
+                Err(error) => return Err((state, error)),
             }
         }
-        if planted(Fault::RemovalsShareSync) {
-            files.sync_directory()?;
+        if planted(Fault::RemovalsShareSync)
+            && let Err(error) = files.sync_directory()
+        {
+            return Err((state, error));
         }
         Ok(state)
     }
@@ -101,7 +118,7 @@ impl Commit {
         &'a self,
         state: StateGuard<'a>,
         files: &mut MutexGuard<'_, SegmentStore>,
-    ) -> Result<StateGuard<'a>> {
+    ) -> Trimming<'a> {
         if state.ledger.next().is_some() {
             return Ok(state);
         }
@@ -120,10 +137,7 @@ impl Commit {
         match self.accept(&mut state, made) {
             Ok(Some(prepared)) => state.add_next(prepared),
             Ok(None) => {}
-            Err(error) => {
-                self.leave(state);
-                return Err(error);
-            }
+            Err(error) => return Err((state, error)),
         }
         Ok(state)
     }

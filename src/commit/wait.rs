@@ -210,7 +210,7 @@ impl Commit {
         let state = self.lock();
         let lsn = state.ledger.staged_lsn();
         let group = state.ledger.group_of(lsn).unwrap_or_default();
-        if !matches!(state.phase, Phase::Closing)
+        if !matches!(state.phase, Phase::Closing { .. })
             && let Err(error) = state.check_open()
         {
             self.leave(state);

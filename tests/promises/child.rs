@@ -26,12 +26,17 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(role: &str, directory: &Path, seed: u64) -> Self {
+        Self::start_telling(role, directory, seed, Stdio::piped())
+    }
+
+    /// What it says on standard error goes elsewhere.
+    pub(crate) fn start_telling(role: &str, directory: &Path, seed: u64, stderr: Stdio) -> Self {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
             .args(["--exact", "child::process_with_a_role", "--nocapture"])
             .envs([(ROLE, role), (SEED, &seed.to_string())])
             .env(DIRECTORY, directory)
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(stderr)
             .spawn()
             .expect("a child process");
         let lines = BufReader::new(child.stdout.take().expect("its output"));
@@ -52,11 +57,12 @@ impl Process {
         }
     }
 
-    /// Waits for the end of the child; also returns what it said on standard error.
+    /// Waits for the end of the child; also returns what it said on standard error, if that came here.
     pub(crate) fn end(&mut self) -> (ExitStatus, String) {
         let mut said = String::new();
-        let stderr = self.child.stderr.as_mut().expect("its errors");
-        stderr.read_to_string(&mut said).expect("text");
+        if let Some(stderr) = self.child.stderr.as_mut() {
+            stderr.read_to_string(&mut said).expect("text");
+        }
         (self.child.wait().expect("a child"), said)
     }
 

@@ -114,6 +114,19 @@ fn p06_a_log_can_be_told_to_end_the_process() {
     assert_eq!(payloads(&wal)[0], b"acked");
 }
 
+/// A supervisor restarts the program when it ends, and reads its standard error no longer, or on a disk that is full: the
+/// paragraph could not be written, which was a panic of the writer that led, and the process went on with the others asleep.
+#[cfg(target_os = "linux")]
+#[test]
+fn p06_the_process_ends_also_where_standard_error_takes_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
+    let mut child = Process::start_telling("fail and abort", directory.path(), 0, full.into());
+    assert_eq!(child.next_line().as_deref(), Some("acked"));
+    assert_eq!(child.next_line(), None, "the process goes on after a failure");
+    assert_eq!(child.end().0.code(), Some(74));
+}
+
 /// The outcome of the failed records is open until the log is opened again; then it is settled.
 #[test]
 fn p06_a_reopen_settles_what_was_indeterminate() {

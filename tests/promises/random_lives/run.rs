@@ -160,8 +160,16 @@ impl Run {
     fn attempt(&mut self) -> wo_wal::Result<(Wal, Recovery)> {
         let strategy = self.sim.strategy(self.inner.clone()).with_max_in_flight(self.max_in_flight);
         let env = Env::simulated(&self.sim, self.max_in_flight);
-        let options = env.options_with(Arc::new(strategy)).segment_bytes(self.segment_bytes);
-        let options = options.prepares_ahead(self.callers == Callers::Several);
+        // A life need not go on as the one before did. Files of several sizes would be no promise of room, though.
+        let segment_bytes =
+            if self.roomy { self.rng.pick(&[1, 2, 3]) * SEGMENT_BYTES } else { self.segment_bytes };
+        let options = env
+            .options_with(Arc::new(strategy))
+            .segment_bytes(segment_bytes)
+            .own_block_per_group(self.rng.percent(25))
+            .recycle_segments(self.rng.pick(&[0, 1, 1, 3]))
+            .max_staged_bytes(self.rng.pick(&[4096, 64 << 10, 4 << 20]))
+            .prepares_ahead(self.callers == Callers::Several);
         env.open_with(options.ids(self.rng.next()))
     }
 
