@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Checker, Setup, at_percent, fill_record, median, per_second, span, verify};
+use common::{Checker, Setup, at_percent, fill_record, median, order, per_second, span, verify};
 use reference::{BareLoop, Greedy};
 use wo_wal::strategy::Fsync;
 use wo_wal::{Cohort, Wal};
@@ -76,8 +76,7 @@ fn open_loop(setup: &Setup) {
         let records = capacity_per_second * percent / 100 / setup.pick(4, 100);
         let mut sorted_us: [Vec<Vec<f64>>; 2] = [Vec::new(), Vec::new()];
         for trial in 0..trials {
-            for place in 0..2 {
-                let index = (trial + place) % 2;
+            for index in order(trial, 2) {
                 let cohort = [Cohort::Full, Cohort::Greedy][index];
                 sorted_us[index].push(scheduled(&setup.path("log"), cohort, records, records_per_second));
             }
@@ -182,8 +181,7 @@ fn batches(setup: &Setup) {
     let barriers = setup.pick(1000, 5);
     let mut rates: [Vec<f64>; 3] = [Vec::new(), Vec::new(), Vec::new()];
     for trial in 0..trials {
-        for place in 0..3 {
-            let index = (trial + place) % 3;
+        for index in order(trial, 3) {
             let path = setup.path("log");
             rates[index].push(match index {
                 0 => batches_to_loop(&path, barriers),
