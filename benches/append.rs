@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Checker, Setup, Usage, at_percent, fill_record, median, per_second, span};
+use common::{Checker, Setup, Usage, at_percent, fill_record, median, order, per_second, span};
 use reference::{BareLoop, Greedy};
 use wo_wal::strategy::Fsync;
 use wo_wal::{Cohort, Reader, Wal};
@@ -62,9 +62,7 @@ fn main() {
         let records_per_writer = records / writers as u64;
         let mut of_side: [Vec<Trial>; SIDES.len()] = Default::default();
         for trial in 0..trials {
-            // Who goes first changes: whatever the device does over time hits all.
-            for place in 0..SIDES.len() {
-                let index = (trial + place) % SIDES.len();
+            for index in order(trial, SIDES.len()) {
                 of_side[index].push(run(&setup.path("log"), SIDES[index], writers, records_per_writer));
             }
         }

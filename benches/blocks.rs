@@ -1,6 +1,7 @@
 //! What a barrier costs by what its blocks have been before, through `fsync` on one bare file: reserved only, zeros that
 //! were written, or an earlier life's records; the last also where the cache has forgotten them, so that a write of a
-//! part of a page reads the page first, and with whole pages, which does not. Every side is read back and checked.
+//! part of a page reads the page first, and with whole pages, as the log does it: whoever enters a page writes zeros for
+//! the rest of it along, which spares the read. Every side is read back and checked.
 #![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
 
 mod common;
@@ -10,7 +11,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 use std::time::Instant;
 
-use common::{Setup, at_percent, fill_record, median};
+use common::{Setup, at_percent, fill_record, median, order};
 use rustix::fs::{Advice, FallocateFlags, fadvise, fallocate};
 use wo_wal::strategy::{Extent, Fsync, SyncStrategy};
 
@@ -42,8 +43,7 @@ fn main() {
         let barriers = setup.pick((16 * 1024 * 1024 / bytes).clamp(32, 500), 4);
         let mut of_side: Vec<[Vec<f64>; 3]> = BEFORE.iter().map(|_| Default::default()).collect();
         for trial in 0..trials {
-            for place in 0..BEFORE.len() {
-                let side = (trial + place) % BEFORE.len();
+            for side in order(trial, BEFORE.len()) {
                 let sorted_us = run(&setup, BEFORE[side].0, bytes, barriers);
                 let mean = sorted_us.iter().sum::<f64>() / f64::from(barriers);
                 for (kept, value) in of_side[side].iter_mut().zip([
@@ -71,25 +71,31 @@ fn main() {
 
 /// Returns the sorted times.
 fn run(setup: &Setup, before: Before, bytes: u32, barriers: u32) -> Vec<f64> {
-    let step = match before {
-        Before::RecycledUncachedWholePages => u64::from(bytes).next_multiple_of(PAGE_BYTES),
-        _ => u64::from(bytes),
-    };
     let path = setup.path("file");
-    let file = prepared(&path, before, (step * u64::from(barriers)).next_multiple_of(PAGE_BYTES));
-    let mut record = vec![0; usize::try_from(step).unwrap()];
-    fill_record(&mut record, 1, 1);
+    let file = prepared(&path, before, (u64::from(bytes) * u64::from(barriers)).next_multiple_of(PAGE_BYTES));
+    let record_bytes = usize::try_from(bytes).unwrap();
+    // Zeros behind the record, for the rest of a page.
+    let mut written = vec![0; record_bytes + usize::try_from(PAGE_BYTES).unwrap()];
+    fill_record(&mut written[..record_bytes], 1, 1);
+    let mut covered_until = 0;
     let mut sorted_us: Vec<f64> = (0..u64::from(barriers))
         .map(|barrier| {
+            let offset = barrier * u64::from(bytes);
+            let mut end = offset + u64::from(bytes);
+            if before == Before::RecycledUncachedWholePages && end > covered_until {
+                end = end.next_multiple_of(PAGE_BYTES);
+                covered_until = end;
+            }
+            let extent_bytes = &written[..usize::try_from(end - offset).unwrap()];
             let started = Instant::now();
-            Fsync::new().persist(Extent::new(file.as_fd(), barrier * step, &record)).unwrap();
+            Fsync::new().persist(Extent::new(file.as_fd(), offset, extent_bytes)).unwrap();
             started.elapsed().as_secs_f64() * 1e6
         })
         .collect();
-    let mut back = vec![0; record.len()];
+    let mut back = vec![0; record_bytes];
     for barrier in 0..u64::from(barriers) {
-        file.read_exact_at(&mut back, barrier * step).unwrap();
-        assert_eq!(back, record, "barrier {barrier}");
+        file.read_exact_at(&mut back, barrier * u64::from(bytes)).unwrap();
+        assert_eq!(back, written[..record_bytes], "barrier {barrier}");
     }
     drop(file);
     std::fs::remove_file(path).unwrap();

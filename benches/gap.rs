@@ -1,8 +1,9 @@
 //! Where the time between two barriers goes: a closed loop whose barriers and calls are all timed.
 //!
 //! From the end of one barrier: until the first writer's call has returned, until the last one's has that returns before
-//! the next barrier, and until the next barrier starts. Both cohort policies; every run is read back and checked. And the
-//! floor: threads that have nothing to do but be woken, all by one call, and sleep again; the last one makes a barrier.
+//! the next barrier, and until the next barrier starts. Gaps in which no call returned count for the last of these alone, so
+//! with `greedy` it can be the shortest. Both cohort policies; every run is read back and checked. And the floor: threads
+//! that have nothing to do but be woken, all by one call, and sleep again; the last one makes a barrier.
 //! Numbers as arguments choose how many writers, `full`, `greedy` and `floor` the sides.
 #![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
@@ -18,7 +19,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Setup, Usage, fill_record, median, per_second, verify};
+use common::{Setup, Usage, fill_record, median, order, per_second, verify};
 use rustix::thread::futex;
 use wo_wal::strategy::{Extent, Fsync, SyncStrategy};
 use wo_wal::{Cohort, Wal};
@@ -82,8 +83,8 @@ enum Side {
 const SIDES: [(&str, Side); 3] =
     [("full", Side::Log(Cohort::Full)), ("greedy", Side::Log(Cohort::Greedy)), ("floor", Side::Floor)];
 
-/// Threads that have nothing to do: each waits for the others, the last one makes a barrier for as many bytes as the log
-/// would write, and wakes all.
+/// Threads that have nothing to do: each waits for the others, the last one makes a barrier for as many bytes as their
+/// records take in the log, into written zeros, and wakes all.
 struct Floor {
     threads: usize,
     timed: Arc<Timed>,
@@ -155,8 +156,7 @@ fn main() {
         let records_per_writer = setup.pick(2_000 * writers.clamp(2, 32) / writers, 20) as u64;
         let mut of_side: Vec<Vec<Trial>> = sides.iter().map(|_| Vec::new()).collect();
         for trial in 0..trials {
-            for place in 0..sides.len() {
-                let index = (trial + place) % sides.len();
+            for index in order(trial, sides.len()) {
                 of_side[index].push(run(&setup.path("log"), sides[index].1, writers, records_per_writer));
             }
         }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Checker, Setup, at_percent, fill_record, median, per_second, span, verify};
+use common::{Checker, Setup, at_percent, fill_record, median, order, per_second, span, verify};
 use reference::{BareLoop, Greedy};
 use wo_wal::strategy::Fsync;
 use wo_wal::{Cohort, Wal};
@@ -76,8 +76,7 @@ fn open_loop(setup: &Setup) {
         let records = capacity_per_second * percent / 100 / setup.pick(4, 100);
         let mut sorted_us: [Vec<Vec<f64>>; 2] = [Vec::new(), Vec::new()];
         for trial in 0..trials {
-            for place in 0..2 {
-                let index = (trial + place) % 2;
+            for index in order(trial, 2) {
                 let cohort = [Cohort::Full, Cohort::Greedy][index];
                 sorted_us[index].push(scheduled(&setup.path("log"), cohort, records, records_per_second));
             }
@@ -175,17 +174,33 @@ fn scheduled(path: &Path, cohort: Cohort, records: u64, records_per_second: f64)
 
 const RECORDS_PER_BARRIER: u64 = 1000;
 
+/// In how many parts a trial is looked at: a segment of the default size takes about a quarter of a full run.
+const PARTS_OF_A_TRIAL: usize = 16;
+
+/// One trial: records per second, and how long a batch and its barrier took in each part, in microseconds.
+struct Batches {
+    records_per_second: f64,
+    round_us: Vec<f64>,
+}
+
+impl Batches {
+    fn of(took: Duration, rounds_us: &[f64]) -> Batches {
+        let records_per_second = per_second(rounds_us.len() as u64 * RECORDS_PER_BARRIER, took);
+        let parts = rounds_us.chunks(rounds_us.len().div_ceil(PARTS_OF_A_TRIAL));
+        Batches { records_per_second, round_us: parts.map(median).collect() }
+    }
+}
+
 /// Three sides: a new log, whose segments are made while it runs; one that writes into the segments of an earlier life,
 /// as a log that is trimmed does; and the loop, whose file was written before the clock started.
 fn batches(setup: &Setup) {
     let trials = setup.pick(7, 1);
     let barriers = setup.pick(1000, 5);
-    let mut rates: [Vec<f64>; 3] = [Vec::new(), Vec::new(), Vec::new()];
+    let mut of_side: [Vec<Batches>; 3] = Default::default();
     for trial in 0..trials {
-        for place in 0..3 {
-            let index = (trial + place) % 3;
+        for index in order(trial, 3) {
             let path = setup.path("log");
-            rates[index].push(match index {
+            of_side[index].push(match index {
                 0 => batches_to_loop(&path, barriers),
                 _ => batches_to_log(&path, barriers, index == 2),
             });
@@ -193,22 +208,27 @@ fn batches(setup: &Setup) {
     }
     println!(
         "{} records of {RECORD_BYTES} bytes, a barrier each {RECORDS_PER_BARRIER}, medians of {trials}; ratios to a loop that \
-         writes the same bytes",
+         writes the same bytes; then a batch with its barrier in us, by parts of a trial",
         barriers * RECORDS_PER_BARRIER
     );
-    for (name, rates_of_side) in ["loop", "new log", "log with recycled segments"].iter().zip(&rates) {
-        println!("  {name}: {:.0} records/s, {}", median(rates_of_side), ratio(rates_of_side, &rates[0]));
+    let rates =
+        of_side.each_ref().map(|of| of.iter().map(|trial| trial.records_per_second).collect::<Vec<_>>());
+    for (index, name) in ["loop", "new log", "log with recycled segments"].iter().enumerate() {
+        println!("  {name}: {:.0} records/s, {}", median(&rates[index]), ratio(&rates[index], &rates[0]));
+        let parts = (0..of_side[index][0].round_us.len())
+            .map(|part| median(&of_side[index].iter().map(|trial| trial.round_us[part]).collect::<Vec<_>>()));
+        println!("    {}", parts.map(|us| format!("{us:.0}")).collect::<Vec<_>>().join(" "));
     }
 }
 
-fn batches_to_log(path: &Path, barriers: u64, is_recycled: bool) -> f64 {
+fn batches_to_log(path: &Path, barriers: u64, is_recycled: bool) -> Batches {
     let (wal, _) = Wal::options().strategy(Fsync::new()).recycle_segments(8).open(path).unwrap();
     if is_recycled {
         submit_batches(&wal, barriers);
         wal.trim(wal.durable_lsn()).unwrap();
     }
     let first = wo_wal::Lsn::new(wal.durable_lsn().get() + 1);
-    let rate = submit_batches(&wal, barriers);
+    let measured = submit_batches(&wal, barriers);
     let mut checker = Checker::new(1, RECORD_BYTES);
     for record in wal.replay(first..).unwrap() {
         checker.take(&record.unwrap().payload);
@@ -217,38 +237,46 @@ fn batches_to_log(path: &Path, barriers: u64, is_recycled: bool) -> f64 {
     wal.close().unwrap();
     drop(wal);
     std::fs::remove_dir_all(path).unwrap();
-    rate
+    measured
 }
 
-fn submit_batches(wal: &Wal, barriers: u64) -> f64 {
+fn submit_batches(wal: &Wal, barriers: u64) -> Batches {
     let mut record = [0; RECORD_BYTES];
-    let started = Instant::now();
-    for sequence in 0..barriers * RECORDS_PER_BARRIER {
-        fill_record(&mut record, 0, sequence);
-        drop(wal.submit(&record).unwrap());
-        if (sequence + 1) % RECORDS_PER_BARRIER == 0 {
-            wal.sync().unwrap();
+    in_rounds(barriers, |round| {
+        for sequence in round * RECORDS_PER_BARRIER..(round + 1) * RECORDS_PER_BARRIER {
+            fill_record(&mut record, 0, sequence);
+            drop(wal.submit(&record).unwrap());
         }
-    }
-    per_second(barriers * RECORDS_PER_BARRIER, started.elapsed())
+        wal.sync().unwrap();
+    })
 }
 
-fn batches_to_loop(path: &Path, barriers: u64) -> f64 {
+fn batches_to_loop(path: &Path, barriers: u64) -> Batches {
     // As many bytes at a time as the log writes for a thousand records: with the 8 that the loop adds, their 64 of header.
     let step_bytes = usize::try_from(RECORDS_PER_BARRIER).unwrap() * (RECORD_BYTES + 8) + 56;
     let mut loop_ = BareLoop::create(path, barriers, step_bytes);
     let mut bytes = vec![0; step_bytes];
-    let started = Instant::now();
-    for sequence in 0..barriers {
-        fill_record(&mut bytes, 0, sequence);
+    let measured = in_rounds(barriers, |round| {
+        fill_record(&mut bytes, 0, round);
         loop_.append(&bytes);
-    }
-    let rate = per_second(barriers * RECORDS_PER_BARRIER, started.elapsed());
+    });
     let mut checker = Checker::new(1, step_bytes);
     loop_.verify(&mut checker);
     checker.finish(barriers);
     std::fs::remove_file(path).unwrap();
-    rate
+    measured
+}
+
+fn in_rounds(barriers: u64, mut round: impl FnMut(u64)) -> Batches {
+    let started = Instant::now();
+    let rounds_us: Vec<f64> = (0..barriers)
+        .map(|number| {
+            let started = Instant::now();
+            round(number);
+            started.elapsed().as_secs_f64() * 1e6
+        })
+        .collect();
+    Batches::of(started.elapsed(), &rounds_us)
 }
 
 // ---- records that are only submitted

@@ -1,4 +1,5 @@
-//! The two strategies against each other in one run: the same closed loop, alternating trials, every log read back.
+//! The two strategies against each other in one run: the same closed loop, alternating trials, every log read back. The ring
+//! also with a write that syncs, and with two and four barriers in flight.
 //!
 //! What a record costs besides time is printed too: CPU time and context switches of the whole process, in which the
 //! kernel's workers for the ring count as threads, and how many such workers there were. What an open costs comes last;
@@ -12,13 +13,13 @@ use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::Instant;
 
-use common::{Setup, Usage, fill_record, median, per_second, span, verify};
+use common::{Setup, Usage, at_percent, fill_record, median, order, per_second, span, verify};
 use wo_wal::strategy::{Form, Fsync, Uring};
 use wo_wal::{Io, SyncStrategy, Wal};
 
 const RECORD_BYTES: usize = 256;
 const WRITERS: [usize; 4] = [1, 4, 16, 64];
-const NAMES: [&str; 3] = ["fsync", "uring", "uring, RWF_DSYNC"];
+const NAMES: [&str; 5] = ["fsync", "uring", "uring, RWF_DSYNC", "uring, 2 in flight", "uring, 4 in flight"];
 
 /// One trial of one strategy.
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +55,9 @@ fn compare_appends(setup: &Setup) {
     for writers in WRITERS {
         let records_per_writer =
             setup.pick(3_000 * writers.clamp(2, 32) as u64, 20 * writers as u64) / writers as u64;
-        let mut of_strategy: [Vec<Trial>; 3] = [Vec::new(), Vec::new(), Vec::new()];
+        let mut of_strategy: [Vec<Trial>; NAMES.len()] = Default::default();
         for trial in 0..trials {
-            // Each strategy goes first, in the middle and last in turn: whatever the device does over time hits all.
-            for place in 0..NAMES.len() {
-                let index = (trial + place) % NAMES.len();
+            for index in order(trial, NAMES.len()) {
                 let result = run(&setup.path("log"), make(index), writers, records_per_writer);
                 of_strategy[index].push(result);
             }
@@ -109,8 +108,14 @@ fn make(index: usize) -> Arc<dyn SyncStrategy> {
     match index {
         0 => Arc::new(Fsync::new()),
         1 => Arc::new(Uring::new().unwrap()),
-        _ => Arc::new(Uring::with_form(Form::Dsync).unwrap()),
+        2 => Arc::new(Uring::with_form(Form::Dsync).unwrap()),
+        3 => in_flight(2),
+        _ => in_flight(4),
     }
+}
+
+fn in_flight(barriers: usize) -> Arc<dyn SyncStrategy> {
+    Arc::new(Uring::new().unwrap().with_max_in_flight(barriers.try_into().unwrap()))
 }
 
 fn print_row(writers: usize, name: &str, trials: &[Trial], reference: &[Trial]) {
@@ -143,14 +148,13 @@ fn run(path: &Path, strategy: Arc<dyn SyncStrategy>, writers: usize, records_per
     wal.close().unwrap();
     verify(path, writers, RECORD_BYTES, records_per_writer);
     std::fs::remove_dir_all(path).unwrap();
-    let mut latencies_us = latencies_us.into_inner().unwrap();
-    latencies_us.sort_by(f64::total_cmp);
-    let at_percent = |percent: usize| latencies_us[(latencies_us.len() - 1) * percent / 100];
-    let records = latencies_us.len() as f64;
+    let mut sorted_us = latencies_us.into_inner().unwrap();
+    sorted_us.sort_by(f64::total_cmp);
+    let records = sorted_us.len() as f64;
     Trial {
-        records_per_second: per_second(latencies_us.len() as u64, took),
-        p50_us: at_percent(50),
-        p99_us: at_percent(99),
+        records_per_second: per_second(sorted_us.len() as u64, took),
+        p50_us: at_percent(&sorted_us, 50),
+        p99_us: at_percent(&sorted_us, 99),
         cpu_us_per_record: used.cpu.as_secs_f64() * 1e6 / records,
         switches_per_record: used.switches as f64 / records,
         ring_workers: ring_workers as f64,

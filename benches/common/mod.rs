@@ -126,6 +126,17 @@ pub(crate) fn verify(path: &Path, writers: usize, record_bytes: usize, records_p
     checker.finish(records_per_writer);
 }
 
+/// In which order a trial meets the sides: each comes first in turn, and the direction changes, so that whatever the device
+/// does over time hits all, and none always follows the same one.
+pub(crate) fn order(trial: usize, sides: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..sides).collect();
+    order.rotate_left(trial / 2 % sides.max(1));
+    if trial % 2 == 1 {
+        order.reverse();
+    }
+    order
+}
+
 /// The middle one, or the mean of the two in the middle.
 pub(crate) fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();

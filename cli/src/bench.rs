@@ -179,7 +179,8 @@ fn capacity(setting: &Setting, variant: Variant) -> Result<f64, Failure> {
     Ok(per_second)
 }
 
-/// The trials of each variant. Who goes first changes: whatever the device does over time hits all.
+/// The trials of each variant. Who goes first changes, and the direction: whatever the device does over time hits all, and
+/// none always follows the same one.
 fn run_alternating(
     setting: &Setting,
     work: Work,
@@ -189,7 +190,8 @@ fn run_alternating(
     let mut results: Vec<Vec<Vec<Measured>>> = variants.iter().map(|_| Vec::new()).collect();
     for trial in 0..trials {
         for turn in 0..variants.len() {
-            let index = (trial + turn) % variants.len();
+            let place = if trial % 2 == 0 { turn } else { variants.len() - 1 - turn };
+            let index = (trial / 2 + place) % variants.len();
             results[index].push(work.run(setting, variants[index])?);
             // What was cut short is not counted.
             setting.interrupt.check()?;

@@ -17,7 +17,7 @@ mod run;
 
 use clap::Parser;
 
-use crate::common::Setup;
+use crate::common::{Setup, order};
 use crate::device::Flushes;
 use crate::options::{Options, Workload};
 use crate::peer::{Entry, Plan};
@@ -79,8 +79,7 @@ fn main() {
     }
 }
 
-/// Runs every peer once per trial. The order changes from trial to trial: who comes first, and then the direction, so
-/// that whatever the device does over time hits all.
+/// Runs every peer once per trial, in an order that changes from trial to trial.
 fn run_trials(
     setup: &Setup,
     entries: &[&'static Entry],
@@ -90,12 +89,7 @@ fn run_trials(
 ) -> Vec<Column> {
     let mut columns: Vec<_> = entries.iter().map(|entry| Column::new(entry, plan.records)).collect();
     for trial in 0..trials {
-        let mut order: Vec<usize> = (0..entries.len()).collect();
-        order.rotate_left(trial % entries.len().max(1));
-        if trial % 2 == 1 {
-            order.reverse();
-        }
-        for index in order {
+        for index in order(trial, entries.len()) {
             let path = setup.path(entries[index].name);
             columns[index].trials.push(run(entries[index], &path));
             remove(&path);

@@ -3,6 +3,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::scheduler::{PctScheduler, RandomScheduler, Scheduler};
@@ -162,4 +163,37 @@ fn p10_six_writers_are_answered_when_the_log_is_closed() {
 fn p06_six_writers_are_answered_when_a_barrier_fails_and_the_log_is_closed() {
     let fault = Some(BarrierFault::Fails);
     in_random_orders("six writers, a barrier fails, one closes", move || life(any_setting(fault), true));
+}
+
+/// Barriers of writers that append again as soon as they are acked, in all orders together.
+fn barriers_of_a_closed_loop(cohort: Cohort) -> u64 {
+    const WRITERS: usize = 4;
+    let barriers = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&barriers);
+    in_random_orders(&format!("a closed loop, {cohort:?}"), move || {
+        let rig = Rig::new(Setting { cohort, ..Setting::default() });
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|_| {
+                let rig = rig.clone();
+                spawn(move || (0..CALLS).map(|_| rig.append()).collect::<Vec<_>>())
+            })
+            .collect();
+        let results: Vec<_> = writers
+            .into_iter()
+            .flat_map(|writer| writer.join().expect("a writer that ends in order"))
+            .collect();
+        assert!(results.iter().all(Result::is_ok), "{results:?}");
+        rig.judge_end(&results);
+        counted.fetch_add(rig.commit.stats().barriers, Ordering::Relaxed);
+    });
+    barriers.load(Ordering::Relaxed)
+}
+
+/// That the rule of `cohort` reaches the leaders. How much it saves here says nothing: time is the model's.
+#[test]
+fn writers_that_are_waited_for_share_more_barriers() {
+    let full = barriers_of_a_closed_loop(Cohort::Full);
+    let greedy = barriers_of_a_closed_loop(Cohort::Greedy);
+    println!("{full} barriers with the full cohort, {greedy} without");
+    assert!(full < greedy, "{full} barriers, {greedy} where nobody is waited for");
 }
