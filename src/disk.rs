@@ -9,13 +9,14 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::num::NonZeroU64;
 use std::ops::Range;
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
     AtFlags, Dir, FallocateFlags, FlockOperation, Mode, OFlags, RawMode, flock, openat, renameat, unlinkat,
 };
-use rustix::io::{Errno, retry_on_intr};
+use rustix::io::{Errno, fcntl_dupfd_cloexec, retry_on_intr};
 
 use crate::frame::{BLOCK_BYTES, memory_bytes};
 use crate::planted::{Fault, planted};
@@ -171,10 +172,15 @@ impl RealDisk {
     fn open_file(&self, name: &str, flags: OFlags) -> io::Result<File> {
         let mode = Mode::from_raw_mode(NEW_FILE_MODE);
         let file = retry_on_intr(|| openat(&self.directory, name, flags | OFlags::CLOEXEC, mode))?;
+        if file.as_raw_fd() < ABOVE_STANDARD_STREAMS {
+            return Ok(fcntl_dupfd_cloexec(&file, ABOVE_STANDARD_STREAMS)?.into());
+        }
         Ok(file.into())
     }
 }
 
+/// In a program that has closed its standard streams, what anybody prints would go into the file with such a number.
+const ABOVE_STANDARD_STREAMS: RawFd = 3;
 /// What the process's own mask leaves of it: as for any new file.
 const NEW_FILE_MODE: RawMode = 0o666;
 

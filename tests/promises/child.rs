@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 
+use wo_wal::strategy::Fsync;
 use wo_wal::{Error, Lsn, OnFailure, Wal};
 
 use crate::support::env::SEGMENT_BYTES;
@@ -105,6 +106,7 @@ fn process_with_a_role() {
         }),
         "fail and abort" => fail_and_abort(Path::new(&directory)),
         "fork" => fork(Path::new(&directory)),
+        "close standard streams" => close_standard_streams(Path::new(&directory)),
         other => panic!("no such role: {other}"),
     }
 }
@@ -121,6 +123,23 @@ fn fail_and_abort(directory: &Path) {
     control.fail_after(0, rustix::io::Errno::IO);
     let _ = wal.append(b"fails");
     say("still here");
+}
+
+/// Closes its standard streams, as some daemons do, opens the log, and prints something all the same.
+#[allow(unsafe_code, reason = "nobody owns the standard streams, so nothing safe closes them")]
+fn close_standard_streams(directory: &Path) {
+    for stream in 0..3 {
+        // SAFETY: whoever uses a stream by its number afterwards gets an error, or whatever file has that number then,
+        // which is what the test is about.
+        unsafe { libc::close(stream) };
+    }
+    let (wal, _) = Wal::options().strategy(Fsync).open(directory).expect("the log opens");
+    wal.append(b"acked").expect("an append");
+    let text = "nobody reads this ".repeat(1000);
+    let _ = writeln!(std::io::stdout(), "{text}");
+    let _ = writeln!(std::io::stderr(), "{text}");
+    wal.append(b"acked as well").expect("an append");
+    std::process::exit(0);
 }
 
 /// Says `LSN writer sequence` after each ack, never before.

@@ -2,6 +2,7 @@
 
 use wo_wal::{Error, Lsn, Result, Wal};
 
+use crate::child::Process;
 use crate::p10_liveness::answered;
 use crate::support::env::{Env, for_each_disk, lsn, payloads};
 use crate::support::gate::Gate;
@@ -154,4 +155,15 @@ fn p01_records_acked_after_a_recovery_survive_the_next_crash() {
             env.power_cut(u64::from(life));
         }
     });
+}
+
+/// A daemon closed its standard streams and opened nothing in their place. The log's files got their numbers, and what the
+/// program then printed went over the beginning of a segment: the log could not be opened any more.
+#[test]
+fn p01_what_a_program_prints_does_not_end_up_in_the_log() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut child = Process::start("close standard streams", directory.path(), 0);
+    assert_eq!(child.end().0.code(), Some(0));
+    let (wal, _) = Wal::open(directory.path()).unwrap();
+    assert_eq!(payloads(&wal), [&b"acked"[..], b"acked as well"]);
 }

@@ -27,8 +27,8 @@ const FAILURES: [(&str, &str, u64); 9] = [
     ("fsync", "EIO", 12),
     ("fallocate", "ENOSPC", 5),
     ("fallocate", "EIO", 5),
-    ("rename", "EIO", 5),
-    ("unlink", "EIO", 3),
+    ("renameat", "EIO", 5),
+    ("unlinkat", "EIO", 3),
 ];
 /// What is to be asked again.
 const INTERRUPTIONS: [(&str, &str); 3] =
