@@ -148,7 +148,10 @@ impl Gathering {
         self.expected = self.expected.saturating_sub(1);
         if self.expected == 0 {
             self.complete = self.complete.saturating_add(1);
-            self.forgiven_after = FORGIVEN_AFTER_BARRIERS;
+            if self.absent == 0 {
+                // A cohort without those who stay away says nothing about them.
+                self.forgiven_after = FORGIVEN_AFTER_BARRIERS;
+            }
         }
         self.until = self.until_at_most.min(now + self.part(self.patience().next));
     }

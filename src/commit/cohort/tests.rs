@@ -168,3 +168,20 @@ fn writers_that_never_come_back_are_hardly_ever_waited_for() {
     }
     assert!(waited < BARRIER * 10, "{waited:?} in a thousand barriers");
 }
+
+/// The cohorts of those who come back, complete without the others, each set the patience with the others back: every
+/// thirty-second barrier waited for them in vain.
+#[test]
+fn those_who_never_come_back_are_hardly_ever_waited_for_beside_others_who_do() {
+    let mut round = Round::new(Cohort::Full);
+    let mut waits_in_vain = 0;
+    for _ in 0..10_000 {
+        assert!(round.barrier(8, 0));
+        round.come_back_often(round.gathering.expected.min(5));
+        if round.gathering.is_on() {
+            round.give_up();
+            waits_in_vain += 1;
+        }
+    }
+    assert!(waits_in_vain < 20, "{waits_in_vain}");
+}
