@@ -63,6 +63,8 @@ pub(super) struct Gathering {
     expected: u32,
     /// How many of the last ones that were waited for did not come.
     absent: u32,
+    /// How many came while nobody was waited for: too late for the barrier that has been started without them.
+    late: u32,
     /// Barriers since `absent` changed, and how many of them halve it.
     barriers: u32,
     forgiven_after: u32,
@@ -84,6 +86,7 @@ impl Gathering {
             settled: (0, 0),
             expected: 0,
             absent: 0,
+            late: 0,
             barriers: 0,
             forgiven_after: FORGIVEN_AFTER_BARRIERS,
             complete: 0,
@@ -131,6 +134,11 @@ impl Gathering {
     }
 
     fn forgive(&mut self) {
+        if self.absent > 0 && self.late >= self.absent {
+            // They do come back: a delay of the machine has parted the cohort, and waiting for them joins it again.
+            self.forgiven_after = FORGIVEN_AFTER_BARRIERS;
+        }
+        self.late = 0;
         self.barriers += 1;
         if self.barriers >= self.forgiven_after {
             self.barriers = 0;
@@ -138,11 +146,23 @@ impl Gathering {
         }
     }
 
-    /// The calling thread waits for a staged group from now on. It counts if it is one of those who are waited for.
-    pub(super) fn arrive(&mut self, log: usize, now: Instant) {
+    /// Whether the calling thread was released by the last barrier.
+    fn is_one_of_us(&self, log: usize) -> bool {
         let (released_by, group) = RELEASED_BY.with(Cell::get);
         let (first, last) = self.settled;
-        if released_by != log || !(first..=last).contains(&group) {
+        released_by == log && (first..=last).contains(&group)
+    }
+
+    /// The calling thread waits for a staged group from now on, and nobody is waited for any more.
+    pub(super) fn arrive_late(&mut self, log: usize) {
+        if self.is_one_of_us(log) {
+            self.late += 1;
+        }
+    }
+
+    /// The calling thread waits for a staged group from now on. It counts if it is one of those who are waited for.
+    pub(super) fn arrive(&mut self, log: usize, now: Instant) {
+        if !self.is_one_of_us(log) {
             return;
         }
         self.expected = self.expected.saturating_sub(1);

@@ -159,6 +159,8 @@ impl State {
         self.ledger.add_waiter(group);
         if self.is_gathering() {
             self.gathering.arrive(log, Instant::now());
+        } else {
+            self.gathering.arrive_late(log);
         }
     }
 

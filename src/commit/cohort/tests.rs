@@ -185,3 +185,28 @@ fn those_who_never_come_back_are_hardly_ever_waited_for_beside_others_who_do() {
     }
     assert!(waits_in_vain < 20, "{waits_in_vain}");
 }
+
+/// On a busy machine some came too late again and again, for a while; then they were not expected for a thousand barriers,
+/// each of which went without them.
+#[test]
+fn those_who_come_late_are_soon_expected_again() {
+    let mut round = Round::new(Cohort::Full);
+    while round.gathering.forgiven_after < FORGIVEN_AFTER_BARRIERS_MAX {
+        round.barrier(8, 0);
+        round.come_back_often(round.gathering.expected.min(5));
+        if round.gathering.is_on() {
+            round.give_up();
+        }
+    }
+    let absent = round.gathering.absent;
+    for (late, forgiven_after) in
+        [(absent - 1, FORGIVEN_AFTER_BARRIERS_MAX), (absent, FORGIVEN_AFTER_BARRIERS)]
+    {
+        note_release(LOG, round.group);
+        for _ in 0..late {
+            round.gathering.arrive_late(LOG);
+        }
+        round.barrier(8, late);
+        assert_eq!(round.gathering.forgiven_after, forgiven_after, "{late} of {absent} came late");
+    }
+}
