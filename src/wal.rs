@@ -292,7 +292,8 @@ impl Wal {
     {
         self.commit().check_process()?;
         // Taken out, not borrowed: the caller's iterator may itself append a batch on this thread.
-        let mut encoded = SCRATCH.take();
+        // At the very end of a thread it is gone.
+        let mut encoded = SCRATCH.try_with(RefCell::take).unwrap_or_default();
         let result = encoded
             .encode(batch, self.handle.max_record_bytes, self.handle.max_batch_bytes)
             // The caller's iterator may have forked.
@@ -302,7 +303,7 @@ impl Wal {
                 _ => hand_on(&Item::Batch(&encoded)).map(Some),
             });
         if encoded.kept_bytes() <= SCRATCH_BYTES_MAX {
-            SCRATCH.set(encoded);
+            let _ = SCRATCH.try_with(|scratch| scratch.replace(encoded));
         }
         result
     }

@@ -1,16 +1,16 @@
 //! The end of a log's session: everything staged is led, vouched for, and answered.
 
 use super::lead::Commit;
-use super::state::Phase;
+use super::state::{Phase, thread_mark};
 use crate::error::Result;
-use crate::sync::{PoisonError, thread};
+use crate::sync::PoisonError;
 
 impl Commit {
     /// Stages no more, makes durable what is staged, and vouches for it. Later and concurrent calls get the first one's
     /// answer. The caller releases the directory's lock afterwards, also after an error.
     pub(crate) fn close(&self) -> Result<()> {
         self.check_process()?;
-        let me = thread::current().id();
+        let me = thread_mark();
         let mut state = self.lock();
         loop {
             match &state.phase {

@@ -5,11 +5,11 @@ use std::fmt;
 
 use super::lead::Commit;
 use super::ledger::{Admission, FileNeed, SegmentNote};
-use super::state::{Phase, State, StateGuard};
+use super::state::{Phase, State, StateGuard, thread_mark};
 use crate::error::{Error, Result};
 use crate::segment::{Fill, Pace, Prepared, SegmentStore, StoreFailure, StoreResult};
 use crate::sync::thread::{self, JoinHandle};
-use crate::sync::{Mutex, MutexGuard, Ordering, PoisonError};
+use crate::sync::{AtomicUsize, Mutex, MutexGuard, Ordering, PoisonError};
 
 /// Enough for a thread that only calls the system.
 const PREPARER_STACK_BYTES: usize = 256 * 1024;
@@ -28,6 +28,8 @@ pub(super) enum Request {
 pub(super) struct Preparer {
     pace: Pace,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The thread's own [mark](thread_mark), from its start on. Only the thread itself has to know it.
+    mark: AtomicUsize,
 }
 
 /// Without the thread: not every kind of handle can be printed.
@@ -48,7 +50,7 @@ impl Preparer {
         self.pace.stopped.store(true, Ordering::Relaxed);
         let thread = self.thread().take();
         if let Some(thread) = thread
-            && thread.thread().id() != thread::current().id()
+            && self.mark.load(Ordering::Relaxed) != thread_mark()
         {
             thread.thread().unpark();
             // It has nothing to report: what it could not do is done again at rotation.
@@ -94,6 +96,7 @@ impl Commit {
     }
 
     fn prepare_until_stopped(&self) {
+        self.preparer.mark.store(thread_mark(), Ordering::Relaxed);
         while !self.preparer.pace.stopped.load(Ordering::Relaxed) {
             let request = self.lock().request.take();
             match request {

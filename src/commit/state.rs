@@ -1,5 +1,6 @@
 //! What the state lock protects, and the counters.
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
@@ -11,8 +12,18 @@ use crate::Lsn;
 use crate::error::{Error, Result};
 use crate::options::Cohort;
 use crate::segment::{BarrierFiles, Segment};
-use crate::sync::thread::ThreadId;
-use crate::sync::{Instant, MutexGuard};
+use crate::sync::{Instant, MutexGuard, per_thread};
+
+per_thread! {
+    /// Only its address counts.
+    static MARK: Cell<u8> = const { Cell::new(0) };
+}
+
+/// Tells the calling thread from all others that live. The standard library's id may not be had at the very end of a thread,
+/// where the last handle of a log may be dropped.
+pub(super) fn thread_mark() -> usize {
+    MARK.with(|mark| std::ptr::from_ref(mark).addr())
+}
 
 /// Everything that the state lock protects.
 #[derive(Debug)]
@@ -49,9 +60,9 @@ pub(super) type StateGuard<'a> = MutexGuard<'a, State>;
 #[derive(Debug)]
 pub(super) enum Phase {
     Open,
-    /// This thread closes it: nothing is staged any more.
+    /// The thread with this [mark](thread_mark) closes it: nothing is staged any more.
     Closing {
-        by: ThreadId,
+        by: usize,
     },
     Closed(Result<()>),
 }

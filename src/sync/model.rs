@@ -27,7 +27,7 @@ pub(crate) mod thread {
 
     use super::checker;
 
-    pub(crate) use checker::thread::{Builder, JoinHandle, ThreadId, current, park};
+    pub(crate) use checker::thread::{Builder, JoinHandle, park};
 
     pub(crate) fn sleep(time: Duration) {
         super::pass(time);

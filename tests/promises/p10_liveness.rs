@@ -1,5 +1,6 @@
 //! P10: every call and every ticket gets an answer.
 
+use std::cell::RefCell;
 use std::sync::mpsc;
 
 use rustix::io::Errno;
@@ -342,4 +343,33 @@ fn check_counters(wal: &Wal) {
     assert_eq!(stats.records, 120);
     assert!(stats.groups <= stats.records && stats.barriers >= stats.groups);
     assert!(stats.largest_group_records >= 1);
+}
+
+/// An engine kept what a thread had not written yet in a thread-local, and appended it as a batch when the thread ended. The
+/// log's own thread-local was gone by then; using it was a panic, and in such a place the end of the process.
+#[test]
+fn p10_a_thread_may_append_and_close_at_its_very_end() {
+    struct AtEnd(Option<Wal>, mpsc::Sender<Result<u64>>);
+    impl Drop for AtEnd {
+        fn drop(&mut self) {
+            let wal = self.0.take().unwrap();
+            let answer = wal.append_batch([b"last", b"word"]).map(|lsns| lsns.end().get());
+            let answer = answer.and_then(|last| wal.close().map(|()| last));
+            let _ = self.1.send(answer);
+        }
+    }
+    thread_local! {
+        static AT_END: RefCell<Option<AtEnd>> = const { RefCell::new(None) };
+    }
+    for_each_disk(|env| {
+        let wal = env.open();
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || {
+            // The first that is used is the last that goes.
+            AT_END.set(Some(AtEnd(Some(wal.clone()), sender)));
+            wal.append_batch([b"first"]).unwrap();
+        });
+        assert_eq!(answer("what the thread did at its end", &receiver).unwrap(), 3);
+        assert_eq!(payloads(&env.open()), [&b"first"[..], b"last", b"word"]);
+    });
 }
