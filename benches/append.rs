@@ -1,7 +1,8 @@
 //! Appends in a closed loop: each writer waits until its record is durable, then appends the next one.
 //!
 //! The log against the bare loop (one writer) or the greedy reference (several), and against itself with
-//! `Cohort::Greedy`, alternating in one run, so that all meet the same device. Every run is read back and checked.
+//! `Cohort::Greedy`, alternating in one run, so that all meet the same device. Every run is read back and checked. Numbers
+//! as arguments choose how many writers; with `uring` the log's barriers go through the ring.
 #![allow(clippy::unwrap_used, reason = "a failure is the answer here")]
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
@@ -9,12 +10,14 @@ mod common;
 mod reference;
 
 use std::path::Path;
-use std::sync::{Barrier, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Checker, Setup, Usage, at_percent, fill_record, median, order, per_second, span};
+use common::{
+    Checker, Setup, Usage, asked_writers, at_percent, fill_record, is_asked, median, order, per_second, span,
+};
 use reference::{BareLoop, Greedy};
-use wo_wal::strategy::Fsync;
+use wo_wal::strategy::{Fsync, SyncStrategy, Uring};
 use wo_wal::{Cohort, Reader, Wal};
 
 const RECORD_BYTES: usize = 256;
@@ -53,11 +56,14 @@ struct Trial {
 fn main() {
     let setup = Setup::announce("append");
     let trials = setup.pick(15, 1);
-    println!("{RECORD_BYTES}-byte records, medians of {trials} alternating trials; ratios trial by trial");
+    println!(
+        "{RECORD_BYTES}-byte records through {}, medians of {trials} alternating trials; ratios trial by trial",
+        if is_asked("uring") { "uring" } else { "fsync" }
+    );
     println!(
         "writers  side              records/s  ratio                  p50 us (ratio)   p99 us (ratio)    CPU us/record (ratio)  records/barrier"
     );
-    for writers in WRITERS {
+    for writers in asked_writers(&WRITERS) {
         let records = setup.pick(2_000 * writers.clamp(2, 32) as u64, 20 * writers as u64);
         let records_per_writer = records / writers as u64;
         let mut of_side: [Vec<Trial>; SIDES.len()] = Default::default();
@@ -171,8 +177,10 @@ fn run_log(
     records_per_writer: u64,
     checker: &mut Checker,
 ) -> (Loop, u64) {
-    // The reference makes its barriers the same way; `strategies` compares the strategies.
-    let (wal, _) = Wal::options().strategy(Fsync::new()).cohort(cohort).open(path).unwrap();
+    // Like the reference, unless asked for the ring; `strategies` compares the two.
+    let strategy: Arc<dyn SyncStrategy> =
+        if is_asked("uring") { Arc::new(Uring::new().unwrap()) } else { Arc::new(Fsync::new()) };
+    let (wal, _) = Wal::options().strategy(strategy).cohort(cohort).open(path).unwrap();
     let barriers_before = wal.stats().barriers;
     let measured = closed_loop(writers, records_per_writer, |record| {
         wal.append(record).unwrap();

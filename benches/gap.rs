@@ -10,24 +10,19 @@
 
 mod common;
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 
-use common::{Setup, Usage, fill_record, median, order, per_second, verify};
+use common::{Setup, Usage, asked_writers, fill_record, is_asked, median, order, per_second, verify};
 use rustix::thread::futex;
 use wo_wal::strategy::{Extent, Fsync, SyncStrategy};
 use wo_wal::{Cohort, Wal};
 
 const RECORD_BYTES: usize = 256;
 const WRITERS: [usize; 4] = [1, 4, 16, 64];
-/// What a record takes in the log.
-const STEP_BYTES: usize = 264;
 
 /// From when to when something took, in microseconds since the start.
 #[derive(Clone, Copy, Debug)]
@@ -83,34 +78,29 @@ enum Side {
 const SIDES: [(&str, Side); 3] =
     [("full", Side::Log(Cohort::Full)), ("greedy", Side::Log(Cohort::Greedy)), ("floor", Side::Floor)];
 
-/// Threads that have nothing to do: each waits for the others, the last one makes a barrier for as many bytes as their
-/// records take in the log, into written zeros, and wakes all.
-struct Floor {
-    threads: usize,
-    timed: Arc<Timed>,
-    file: File,
-    bytes: Vec<u8>,
+/// Threads that have nothing to do: each leaves its record in its slot and waits for the others; the last one appends all
+/// of them, as one batch, and wakes all. So the log writes the same bytes, and knows of one writer only.
+struct Floor<'a> {
+    wal: &'a Wal,
+    /// The record of each thread; written by the thread, read by the last one to arrive.
+    slots: Vec<Mutex<[u8; RECORD_BYTES]>>,
     /// How many wait for the next barrier. The last one sets it back before it wakes the others.
     arrived: AtomicUsize,
     /// Counts barriers; the threads sleep on it.
     barriers: AtomicU32,
 }
 
-impl Floor {
-    fn create(path: &Path, threads: usize, barriers: u64, timed: &Arc<Timed>) -> Floor {
-        let bytes = vec![0xa5; threads * STEP_BYTES];
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).unwrap();
-        for barrier in 0..barriers {
-            file.write_all_at(&vec![0; bytes.len()], barrier * bytes.len() as u64).unwrap();
-        }
-        file.sync_all().unwrap();
-        let timed = Arc::clone(timed);
-        Floor { threads, timed, file, bytes, arrived: AtomicUsize::new(0), barriers: AtomicU32::new(0) }
+impl Floor<'_> {
+    fn new(wal: &Wal, threads: usize) -> Floor<'_> {
+        let slots = (0..threads).map(|_| Mutex::new([0; RECORD_BYTES])).collect();
+        Floor { wal, slots, arrived: AtomicUsize::new(0), barriers: AtomicU32::new(0) }
     }
 
-    fn ride(&self) {
+    fn ride(&self, record: &[u8]) {
+        let writer = u64::from_le_bytes(record[..8].try_into().unwrap());
+        self.slots[usize::try_from(writer).unwrap()].lock().unwrap().copy_from_slice(record);
         let seen = self.barriers.load(Ordering::Acquire);
-        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 < self.threads {
+        if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 < self.slots.len() {
             while self.barriers.load(Ordering::Acquire) == seen {
                 // Early returns are looked into by the loop.
                 let _ = futex::wait(&self.barriers, futex::Flags::PRIVATE, seen, None);
@@ -118,33 +108,19 @@ impl Floor {
             return;
         }
         self.arrived.store(0, Ordering::Relaxed);
-        let offset = u64::from(seen) * self.bytes.len() as u64;
-        self.timed.persist(Extent::new(self.file.as_fd(), offset, &self.bytes)).unwrap();
+        self.wal.append_batch(self.slots.iter().map(|slot| *slot.lock().unwrap())).unwrap();
         self.barriers.store(seen + 1, Ordering::Release);
         let everybody = i32::MAX.cast_unsigned();
         futex::wake(&self.barriers, futex::Flags::PRIVATE, everybody).unwrap();
-    }
-
-    fn verify(&self, barriers: u64) {
-        let mut back = vec![0; self.bytes.len()];
-        for barrier in 0..barriers {
-            let offset = barrier * self.bytes.len() as u64;
-            self.file.read_exact_at(&mut back, offset).unwrap();
-            assert_eq!(back, self.bytes, "barrier {barrier}");
-        }
     }
 }
 
 fn main() {
     let setup = Setup::announce("gap");
-    let trials = setup.pick(9, 1);
+    let trials = setup.pick(15, 1);
     println!(
         "{RECORD_BYTES}-byte records through fsync, medians of {trials} alternating trials, in microseconds"
     );
-    let arguments: Vec<String> = std::env::args().collect();
-    let asked: Vec<usize> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
-    let is_wanted = |writers: &usize| asked.is_empty() || asked.contains(writers);
-    let is_asked = |name: &str| arguments.iter().any(|argument| argument == name);
     let mut sides = SIDES.to_vec();
     if sides.iter().any(|(name, _)| is_asked(name)) {
         sides.retain(|(name, _)| is_asked(name));
@@ -152,7 +128,7 @@ fn main() {
     println!(
         "writers  side    barrier  first return  last return  next barrier  records/barrier  records/s  CPU/record  switches/record"
     );
-    for writers in WRITERS.into_iter().filter(is_wanted) {
+    for writers in asked_writers(&WRITERS) {
         let records_per_writer = setup.pick(2_000 * writers.clamp(2, 32) / writers, 20) as u64;
         let mut of_side: Vec<Vec<Trial>> = sides.iter().map(|_| Vec::new()).collect();
         for trial in 0..trials {
@@ -183,27 +159,25 @@ fn print_row(writers: usize, name: &str, trials: &[Trial]) {
 
 fn run(path: &Path, side: Side, writers: usize, records_per_writer: u64) -> Trial {
     let timed = Arc::new(Timed { since: Instant::now(), barriers: Mutex::default() });
+    let cohort = match side {
+        Side::Log(cohort) => cohort,
+        Side::Floor => Cohort::Greedy,
+    };
+    let (wal, _) = Wal::options().strategy(Arc::clone(&timed)).cohort(cohort).open(path).unwrap();
+    timed.barriers.lock().unwrap().clear();
     let measured = match side {
-        Side::Log(cohort) => {
-            let (wal, _) = Wal::options().strategy(Arc::clone(&timed)).cohort(cohort).open(path).unwrap();
-            timed.barriers.lock().unwrap().clear();
-            let measured = closed_loop(&timed, writers, records_per_writer, |record| {
-                wal.append(record).unwrap();
-            });
-            wal.close().unwrap();
-            drop(wal);
-            verify(path, writers, RECORD_BYTES, records_per_writer);
-            std::fs::remove_dir_all(path).unwrap();
-            measured
-        }
+        Side::Log(_) => closed_loop(&timed, writers, records_per_writer, |record| {
+            wal.append(record).unwrap();
+        }),
         Side::Floor => {
-            let floor = Floor::create(path, writers, records_per_writer, &timed);
-            let measured = closed_loop(&timed, writers, records_per_writer, |_| floor.ride());
-            floor.verify(records_per_writer);
-            std::fs::remove_file(path).unwrap();
-            measured
+            let floor = Floor::new(&wal, writers);
+            closed_loop(&timed, writers, records_per_writer, |record| floor.ride(record))
         }
     };
+    wal.close().unwrap();
+    drop(wal);
+    verify(path, writers, RECORD_BYTES, records_per_writer);
+    std::fs::remove_dir_all(path).unwrap();
     let Measured { took, usage, barriers, sorted_returns_us } = measured;
     let records = records_per_writer * writers as u64;
     let gaps = Gaps::between(&barriers, &sorted_returns_us);

@@ -126,6 +126,17 @@ pub(crate) fn verify(path: &Path, writers: usize, record_bytes: usize, records_p
     checker.finish(records_per_writer);
 }
 
+/// Whether a word, or a number, is among the arguments.
+pub(crate) fn is_asked(name: &str) -> bool {
+    std::env::args().skip(1).any(|argument| argument == name)
+}
+
+/// The numbers of writers to go through: all, or those that are asked for.
+pub(crate) fn asked_writers(all: &[usize]) -> Vec<usize> {
+    let asked: Vec<usize> = all.iter().copied().filter(|writers| is_asked(&writers.to_string())).collect();
+    if asked.is_empty() { all.to_vec() } else { asked }
+}
+
 /// In which order a trial meets the sides: each comes first in turn, and the direction changes, so that whatever the device
 /// does over time hits all, and none always follows the same one.
 pub(crate) fn order(trial: usize, sides: usize) -> Vec<usize> {

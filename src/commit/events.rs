@@ -15,6 +15,8 @@ const RAISED_ONCE: u32 = 2;
 /// Ordering: what was written before [`raise`](Event::raise) or [`offer_lead`](Event::offer_lead) (`Release`) is seen by
 /// whoever has seen the new value (`Acquire`). A raise between [`seen`](Event::seen) and [`wait`](Event::wait) is not
 /// missed: the word is compared before the thread is put to sleep.
+///
+/// On a cache line of its own: those who look at one group's word do not slow down the leader who writes the next one's.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Event {

@@ -144,6 +144,8 @@ impl Commit {
         let started = Instant::now();
         let outcome = flight.persist(files.as_ref());
         let took = started.elapsed();
+        // Perhaps the last reference, if another group has sealed the segment: closing a file is a file operation.
+        drop(files);
         let mut state = self.lock();
         if let Some(taken) = flight.taken.take() {
             if outcome.is_ok() {
@@ -175,7 +177,7 @@ impl Commit {
         }
         if state.ledger.active_index() != active {
             state.stats.rotations += 1;
-            state.barrier_files.pop_front();
+            state.wakes.sealed = state.barrier_files.pop_front();
             state.next_requested = false;
         }
         self.durable_lsn.store(state.ledger.durable_lsn().get(), Ordering::Release);
@@ -239,6 +241,7 @@ impl Commit {
         let wakes = std::mem::take(&mut state.wakes);
         let progress = (wakes.progress || wakes.everybody) && state.progress_waiters > 0;
         drop(state);
+        drop(wakes.sealed);
         if let Some((durable_lsn, cause)) = &wakes.failure {
             self.tell_failure(*durable_lsn, cause);
         }

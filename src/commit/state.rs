@@ -67,7 +67,7 @@ pub(super) enum Phase {
     Closed(Result<()>),
 }
 
-/// Wake-ups that are due when the lock is released.
+/// What is due when the lock is released: wake-ups, and files to be closed.
 #[derive(Debug, Default)]
 pub(super) struct Wakes {
     /// A waiter of this group is to lead.
@@ -79,6 +79,8 @@ pub(super) struct Wakes {
     /// What has just failed, and the durable LSN then: to be told, once.
     pub(super) failure: Option<(Lsn, Error)>,
     pub(super) preparer: bool,
+    /// The descriptions of a segment that takes no more barriers: the last reference closes them.
+    pub(super) sealed: Option<BarrierFiles>,
 }
 
 /// Counters since the open.
