@@ -6,7 +6,7 @@ use std::iter::FusedIterator;
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::recycled::now_oldest_if_recycled;
+use super::recycled::{now_oldest_if_recycled, now_oldest_if_trimmed};
 use super::{Record, RecordRef};
 use crate::Lsn;
 use crate::disk::Disk;
@@ -106,7 +106,7 @@ impl Replay {
     /// # Errors
     ///
     /// [`Error::Corrupt`] or [`Error::MissingSegment`] when the log is damaged at the next record, [`Error::Io`] when it
-    /// cannot be read, [`Error::Trimmed`] when the file was recycled by another process that writes to the log. The records
+    /// cannot be read, [`Error::Trimmed`] when the file was recycled by whoever has opened the log since. The records
     /// before are as they were appended. Nothing is changed by any of them.
     pub fn next_ref(&mut self) -> Result<Option<RecordRef<'_>>> {
         match self.find() {
@@ -254,11 +254,8 @@ impl Replay {
     fn gone_or(&self, error: Error) -> Error {
         let not_found =
             matches!(&error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound);
-        let oldest = self
-            .segments
-            .front()
-            .filter(|_| self.beside_writer && not_found)
-            .and_then(|segment| now_oldest_if_recycled(&*self.disk, segment, self.next_lsn()));
+        let oldest =
+            self.segments.front().filter(|_| not_found).and_then(|segment| self.now_oldest_if_gone(segment));
         oldest.map_or(error, |oldest| Error::Trimmed { oldest })
     }
 
@@ -267,12 +264,14 @@ impl Replay {
         let Some(segment) = self.segments.front() else {
             return self.missing_segment(1);
         };
-        if self.beside_writer
-            && let Some(oldest) = now_oldest_if_recycled(&*self.disk, segment, self.next_lsn())
-        {
-            return Error::Trimmed { oldest };
-        }
-        segment.corrupt(self.offset, lsn, what)
+        self.now_oldest_if_gone(segment)
+            .map_or_else(|| segment.corrupt(self.offset, lsn, what), |oldest| Error::Trimmed { oldest })
+    }
+
+    /// The log's oldest record now, where the segment is not part of it any more.
+    fn now_oldest_if_gone(&self, segment: &Segment) -> Option<Lsn> {
+        let judge = if self.beside_writer { now_oldest_if_recycled } else { now_oldest_if_trimmed };
+        judge(&*self.disk, segment, self.next_lsn())
     }
 
     /// The record that was found, as one's own.

@@ -1,6 +1,6 @@
 //! P8: damage to acked data is reported, and is never taken for a torn tail.
 
-use wo_wal::{Error, Result};
+use wo_wal::{Error, Result, Wal};
 
 use crate::support::env::{Env, for_each_disk, lsn};
 use crate::support::rng::Rng;
@@ -236,4 +236,34 @@ fn p08_close_vouches_for_what_only_an_erased_header_vouched_for() {
         );
     }
     assert!(erased > 0, "no header was left of a torn group");
+}
+
+/// A replay does not keep its log open. Another open trimmed what it still had to read and used the files again: that was
+/// called damage, or a file that could not be opened.
+#[test]
+fn p08_a_replay_that_outlives_its_log_does_not_take_a_recycled_file_for_a_damaged_one() {
+    for_each_disk(|env| {
+        let open = || env.open_with(env.options().segment_bytes(1 << 20).recycle_segments(3)).unwrap().0;
+        let fill = |wal: &Wal, kind: u8| {
+            for _ in 0..200 {
+                wal.append(&vec![kind; 20_000]).unwrap();
+            }
+        };
+        let wal = open();
+        fill(&wal, b'A');
+        let (mut in_first, mut in_second) = (wal.replay(..).unwrap(), wal.replay(..).unwrap());
+        for replay in [&mut in_first, &mut in_second] {
+            replay.next().unwrap().unwrap();
+        }
+        in_second.nth(60).unwrap().unwrap();
+        drop(wal);
+        let wal = open();
+        wal.trim(wal.durable_lsn()).unwrap();
+        fill(&wal, b'B');
+        for replay in [in_first, in_second] {
+            let (served, refused): (Vec<_>, Vec<_>) = replay.partition(Result::is_ok);
+            assert!(served.iter().flatten().all(|record| record.payload == vec![b'A'; 20_000]));
+            assert!(matches!(refused[..], [Err(Error::Trimmed { .. })]), "{refused:?}");
+        }
+    });
 }
