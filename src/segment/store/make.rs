@@ -49,7 +49,8 @@ impl SegmentStore {
         if capacity_bytes == self.segment_bytes
             && let Some(name) = self.recycled.last()
         {
-            let prepared = self.name_segment(name, number, capacity_bytes, capacity_bytes)?;
+            let written_until = self.written_until(name, capacity_bytes);
+            let prepared = self.name_segment(name, number, capacity_bytes, written_until)?;
             self.recycled.pop();
             return Ok(prepared);
         }
@@ -141,6 +142,19 @@ impl SegmentStore {
         }
         let segment = Arc::new(Segment::new(&*self.disk, &header));
         Ok(Prepared { segment, barrier_files, written_until })
+    }
+
+    /// Up to where an earlier life has written a file's blocks: it need not have used the whole segment, nor have been
+    /// prepared to the end. Not known, they count as reserved, which costs some zeros.
+    pub(super) fn written_until(&self, name: &str, capacity_bytes: u64) -> u64 {
+        let written = self
+            .disk
+            .open(name, Access::Read)
+            .and_then(|file| self.disk.next_data(&file, SEGMENT_HEADER_BYTES));
+        match written {
+            Ok(Some(range)) if range.start <= SEGMENT_HEADER_BYTES => range.end.min(capacity_bytes),
+            _ => SEGMENT_HEADER_BYTES,
+        }
     }
 
     fn open_again(&self, name: &str) -> StoreResult<File> {

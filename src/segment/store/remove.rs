@@ -69,7 +69,8 @@ impl SegmentStore {
     }
 
     fn make_next(&self, number: u64, capacity_bytes: u64) -> StoreResult<Removed> {
-        match self.name_or_remove(NEXT, number, capacity_bytes, capacity_bytes) {
+        let written_until = self.written_until(NEXT, capacity_bytes);
+        match self.name_or_remove(NEXT, number, capacity_bytes, written_until) {
             Ok(prepared) => Ok(Removed::Next(prepared)),
             // The segment is removed all the same; whoever needs a next one makes it.
             Err(StoreFailure::Full { .. } | StoreFailure::Harmless(_)) => Ok(Removed::Gone),

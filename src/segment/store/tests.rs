@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use rustix::io::Errno;
 
 use super::{Fill, Prepared, Removed, SEGMENT_BYTES_MIN, SegmentStore, StoreFailure, StoreResult};
-use crate::disk::RealDisk;
+use crate::disk::{Disk, RealDisk};
+use crate::frame::SEGMENT_HEADER_BYTES;
 use crate::ids::Ids;
 use crate::recovery::watched::Watched;
 
@@ -127,4 +128,23 @@ fn p09_a_segment_or_spare_that_the_directory_has_no_room_for_is_no_room_and_leav
     assert_eq!(names(&store), ["spare.tmp"]);
     full.store(false, Ordering::Relaxed);
     assert!(store.prepare_from_spare(1).unwrap().is_some());
+}
+
+/// A trim that drops everything removes the active segment, too, which was half used and never filled with zeros. In its
+/// next life all of its blocks counted as written, so that each group in the other half paid for blocks of its own.
+#[test]
+fn a_recycled_file_counts_as_written_only_as_far_as_it_was_used() {
+    const SEGMENT_BYTES: u64 = 4 * SEGMENT_BYTES_MIN;
+    let directory = tempfile::tempdir().unwrap();
+    let disk = Arc::new(RealDisk::open(directory.path()).unwrap());
+    let mut store =
+        SegmentStore::open(Arc::clone(&disk) as Arc<dyn Disk>, Ids::System, SEGMENT_BYTES, 1, 1).unwrap();
+    assert!(store.ensure_spare().unwrap());
+    let used = store.prepare(1, SEGMENT_BYTES, Fill::Reserve).unwrap();
+    disk.write_at(&used.barrier_files[0], &[1; 8192], SEGMENT_HEADER_BYTES).unwrap();
+    let Removed::Next(next) = store.remove(used.segment, Some(2)).unwrap() else { panic!("not used again") };
+    assert_eq!(next.written_until, SEGMENT_HEADER_BYTES + 8192);
+    store.remove(next.segment, None).unwrap();
+    let recycled = store.prepare(3, SEGMENT_BYTES, Fill::Reserve).unwrap();
+    assert_eq!(recycled.written_until, SEGMENT_HEADER_BYTES + 8192);
 }
