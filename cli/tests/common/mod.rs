@@ -140,9 +140,22 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// Starts it with no signal ignored: whoever runs the tests in the background has some ignored, and the command, which
+    /// would leave them so, could not be interrupted.
     pub(crate) fn start(command: &mut Command) -> Self {
+        let mut listening = Command::new("env");
+        listening.arg("--default-signal").arg(command.get_program()).args(command.get_args());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => listening.env(name, value),
+                None => listening.env_remove(name),
+            };
+        }
+        if let Some(dir) = command.get_current_dir() {
+            listening.current_dir(dir);
+        }
         let mut child =
-            command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            listening.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let stdin = child.stdin.take();
         let stdout = child.stdout.take().map(BufReader::new);
         Running { child, stdin, stdout }
