@@ -72,7 +72,9 @@ fn no_directory(dir: &Path, source: &io::Error) -> Failure {
 pub(crate) fn describe_end(closed_cleanly: bool, torn_tail_bytes: u64) -> String {
     match (closed_cleanly, torn_tail_bytes) {
         (true, 0) => "closed cleanly".to_owned(),
-        (_, 0) => "not marked as closed: a writer is at work, was killed, or left no record to vouch for".to_owned(),
+        (_, 0) => {
+            "not marked as closed: a writer is at work, was killed, or left no record to vouch for".to_owned()
+        }
         (_, bytes) => {
             format!("torn: at least {bytes} bytes that were never acknowledged follow the last record")
         }
