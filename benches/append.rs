@@ -10,15 +10,15 @@ mod common;
 mod reference;
 
 use std::path::Path;
-use std::sync::{Arc, Barrier, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
 
 use common::{
-    Checker, Setup, Usage, asked_writers, at_percent, fill_record, is_asked, median, order, per_second, span,
+    Checker, Setup, asked_writers, at_percent, closed_loop, is_asked, median, order, per_second, read_back,
+    span,
 };
 use reference::{BareLoop, Greedy};
 use wo_wal::strategy::{Fsync, SyncStrategy, Uring};
-use wo_wal::{Cohort, Reader, Wal};
+use wo_wal::{Cohort, Wal};
 
 const RECORD_BYTES: usize = 256;
 const WRITERS: [usize; 4] = [1, 4, 16, 64];
@@ -99,99 +99,55 @@ fn print_row(writers: usize, name: &str, trials: &[Trial], reference: &[Trial]) 
     );
 }
 
-/// What a closed loop has measured.
-struct Loop {
-    took: Duration,
-    cpu: Duration,
-    sorted_us: Vec<f64>,
-}
-
-/// Lets the writers run against each other.
-fn closed_loop(writers: usize, records_per_writer: u64, append: impl Fn(&[u8]) + Sync) -> Loop {
-    let start = Barrier::new(writers + 1);
-    let latencies_us = Mutex::new(Vec::new());
-    let (took, cpu) = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..writers)
-            .map(|writer| {
-                let (start, append, latencies_us) = (&start, &append, &latencies_us);
-                scope.spawn(move || {
-                    let mut record = [0; RECORD_BYTES];
-                    let mut own_us = Vec::with_capacity(usize::try_from(records_per_writer).unwrap());
-                    start.wait();
-                    for sequence in 0..records_per_writer {
-                        fill_record(&mut record, writer as u64, sequence);
-                        let started = Instant::now();
-                        append(&record);
-                        own_us.push(started.elapsed().as_secs_f64() * 1e6);
-                    }
-                    latencies_us.lock().unwrap().extend(own_us);
-                })
-            })
-            .collect();
-        let (before, started) = (Usage::now(), Instant::now());
-        start.wait();
-        for thread in threads {
-            thread.join().unwrap();
-        }
-        (started.elapsed(), Usage::now().since(&before).cpu)
-    });
-    let mut sorted_us = latencies_us.into_inner().unwrap();
-    sorted_us.sort_by(f64::total_cmp);
-    Loop { took, cpu, sorted_us }
-}
-
 fn run(path: &Path, side: Side, writers: usize, records_per_writer: u64) -> Trial {
     let records = writers as u64 * records_per_writer;
+    let in_a_loop = |append: &(dyn Fn(&[u8]) + Sync)| {
+        closed_loop(writers, records_per_writer, RECORD_BYTES, |_, record| append(record), || ())
+    };
     let mut checker = Checker::new(writers, RECORD_BYTES);
     let (measured, barriers) = match side {
-        Side::Log(cohort) => run_log(path, cohort, writers, records_per_writer, &mut checker),
+        Side::Log(cohort) => {
+            let wal = open(path, cohort);
+            let barriers_before = wal.stats().barriers;
+            let measured = in_a_loop(&|record| {
+                wal.append(record).unwrap();
+            });
+            let barriers = wal.stats().barriers - barriers_before;
+            wal.close().unwrap();
+            drop(wal);
+            read_back(path, &mut checker);
+            std::fs::remove_dir_all(path).unwrap();
+            (measured, barriers)
+        }
         Side::Reference if writers == 1 => {
             let bare = Mutex::new(BareLoop::create(path, records, RECORD_BYTES));
-            let measured = closed_loop(1, records, |record| bare.lock().unwrap().append(record));
+            let measured = in_a_loop(&|record| bare.lock().unwrap().append(record));
             bare.into_inner().unwrap().verify(&mut checker);
             std::fs::remove_file(path).unwrap();
             (measured, records)
         }
         Side::Reference => {
             let greedy = Greedy::create(path, records, RECORD_BYTES);
-            let measured = closed_loop(writers, records_per_writer, |record| greedy.append(record));
+            let measured = in_a_loop(&|record| greedy.append(record));
             greedy.verify(&mut checker);
             std::fs::remove_file(path).unwrap();
             (measured, greedy.barriers())
         }
     };
     checker.finish(records_per_writer);
+    let sorted_us = measured.sorted_us();
     Trial {
         records_per_second: per_second(records, measured.took),
         records_per_barrier: records as f64 / barriers as f64,
-        p50_us: at_percent(&measured.sorted_us, 50),
-        p99_us: at_percent(&measured.sorted_us, 99),
-        cpu_us_per_record: measured.cpu.as_secs_f64() * 1e6 / records as f64,
+        p50_us: at_percent(&sorted_us, 50),
+        p99_us: at_percent(&sorted_us, 99),
+        cpu_us_per_record: measured.usage.cpu.as_secs_f64() * 1e6 / records as f64,
     }
 }
 
-fn run_log(
-    path: &Path,
-    cohort: Cohort,
-    writers: usize,
-    records_per_writer: u64,
-    checker: &mut Checker,
-) -> (Loop, u64) {
-    // Like the reference, unless asked for the ring; `strategies` compares the two.
+/// Its barriers are made as the reference's are, unless the ring is asked for; `strategies` compares the two.
+fn open(path: &Path, cohort: Cohort) -> Wal {
     let strategy: Arc<dyn SyncStrategy> =
         if is_asked("uring") { Arc::new(Uring::new().unwrap()) } else { Arc::new(Fsync::new()) };
-    let (wal, _) = Wal::options().strategy(strategy).cohort(cohort).open(path).unwrap();
-    let barriers_before = wal.stats().barriers;
-    let measured = closed_loop(writers, records_per_writer, |record| {
-        wal.append(record).unwrap();
-    });
-    let barriers = wal.stats().barriers - barriers_before;
-    wal.close().unwrap();
-    drop(wal);
-    let (reader, _) = Reader::open(path).unwrap();
-    for record in reader.replay(..).unwrap() {
-        checker.take(&record.unwrap().payload);
-    }
-    std::fs::remove_dir_all(path).unwrap();
-    (measured, barriers)
+    Wal::options().strategy(strategy).cohort(cohort).open(path).unwrap().0
 }

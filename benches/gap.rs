@@ -13,10 +13,10 @@ mod common;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, Barrier, Mutex};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
-use common::{Setup, Usage, asked_writers, fill_record, is_asked, median, order, per_second, verify};
+use common::{Setup, asked_writers, closed_loop, is_asked, median, order, per_second, verify};
 use rustix::thread::futex;
 use wo_wal::strategy::{Extent, Fsync, SyncStrategy};
 use wo_wal::{Cohort, Wal};
@@ -96,9 +96,8 @@ impl Floor<'_> {
         Floor { wal, slots, arrived: AtomicUsize::new(0), barriers: AtomicU32::new(0) }
     }
 
-    fn ride(&self, record: &[u8]) {
-        let writer = u64::from_le_bytes(record[..8].try_into().unwrap());
-        self.slots[usize::try_from(writer).unwrap()].lock().unwrap().copy_from_slice(record);
+    fn ride(&self, writer: usize, record: &[u8]) {
+        self.slots[writer].lock().unwrap().copy_from_slice(record);
         let seen = self.barriers.load(Ordering::Acquire);
         if self.arrived.fetch_add(1, Ordering::AcqRel) + 1 < self.slots.len() {
             while self.barriers.load(Ordering::Acquire) == seen {
@@ -165,22 +164,25 @@ fn run(path: &Path, side: Side, writers: usize, records_per_writer: u64) -> Tria
     };
     let (wal, _) = Wal::options().strategy(Arc::clone(&timed)).cohort(cohort).open(path).unwrap();
     timed.barriers.lock().unwrap().clear();
-    let measured = match side {
-        Side::Log(_) => closed_loop(&timed, writers, records_per_writer, |record| {
+    let floor = Floor::new(&wal, writers);
+    let append = |writer, record: &[u8]| match side {
+        Side::Log(_) => {
             wal.append(record).unwrap();
-        }),
-        Side::Floor => {
-            let floor = Floor::new(&wal, writers);
-            closed_loop(&timed, writers, records_per_writer, |record| floor.ride(record))
         }
+        Side::Floor => floor.ride(writer, record),
     };
+    let measured = closed_loop(writers, records_per_writer, RECORD_BYTES, append, || ());
+    // The close has a barrier of its own, later.
+    let barriers = std::mem::take(&mut *timed.barriers.lock().unwrap());
     wal.close().unwrap();
     drop(wal);
     verify(path, writers, RECORD_BYTES, records_per_writer);
     std::fs::remove_dir_all(path).unwrap();
-    let Measured { took, usage, barriers, sorted_returns_us } = measured;
     let records = records_per_writer * writers as u64;
-    let gaps = Gaps::between(&barriers, &sorted_returns_us);
+    let mut returns_us: Vec<f64> =
+        measured.calls.iter().map(|(_, returned)| (*returned - timed.since).as_secs_f64() * 1e6).collect();
+    returns_us.sort_by(f64::total_cmp);
+    let gaps = Gaps::between(&barriers, &returns_us);
     Trial {
         barrier_us: median(
             &barriers.iter().map(|barrier| barrier.end_us - barrier.start_us).collect::<Vec<_>>(),
@@ -189,59 +191,10 @@ fn run(path: &Path, side: Side, writers: usize, records_per_writer: u64) -> Tria
         last_return_us: median(&gaps.last_return),
         gap_us: median(&gaps.next_barrier),
         records_per_barrier: records as f64 / barriers.len() as f64,
-        records_per_second: per_second(records, took),
-        cpu_us_per_record: usage.cpu.as_secs_f64() * 1e6 / records as f64,
-        switches_per_record: usage.switches as f64 / records as f64,
+        records_per_second: per_second(records, measured.took),
+        cpu_us_per_record: measured.usage.cpu.as_secs_f64() * 1e6 / records as f64,
+        switches_per_record: measured.usage.switches as f64 / records as f64,
     }
-}
-
-/// What a closed loop has measured.
-struct Measured {
-    took: Duration,
-    usage: Usage,
-    barriers: Vec<Span>,
-    /// When calls have returned.
-    sorted_returns_us: Vec<f64>,
-}
-
-/// Lets the writers run against each other.
-fn closed_loop(
-    timed: &Timed,
-    writers: usize,
-    records_per_writer: u64,
-    append: impl Fn(&[u8]) + Sync,
-) -> Measured {
-    let start = Barrier::new(writers + 1);
-    let returns_us = Mutex::new(Vec::new());
-    let (took, usage) = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..writers)
-            .map(|writer| {
-                let (append, start, returns_us) = (&append, &start, &returns_us);
-                scope.spawn(move || {
-                    let mut record = [0; RECORD_BYTES];
-                    let mut own_us = Vec::with_capacity(usize::try_from(records_per_writer).unwrap());
-                    start.wait();
-                    for sequence in 0..records_per_writer {
-                        fill_record(&mut record, writer as u64, sequence);
-                        append(&record);
-                        own_us.push(micros_since(timed.since));
-                    }
-                    returns_us.lock().unwrap().extend(own_us);
-                })
-            })
-            .collect();
-        let (usage, started) = (Usage::now(), Instant::now());
-        start.wait();
-        for thread in threads {
-            thread.join().unwrap();
-        }
-        (started.elapsed(), Usage::now().since(&usage))
-    });
-    let mut sorted_returns_us = returns_us.into_inner().unwrap();
-    sorted_returns_us.sort_by(f64::total_cmp);
-    // The close has a barrier of its own, later.
-    let barriers = std::mem::take(&mut *timed.barriers.lock().unwrap());
-    Measured { took, usage, barriers, sorted_returns_us }
 }
 
 /// What happened between two barriers, in microseconds from the end of the first.

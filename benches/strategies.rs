@@ -10,10 +10,10 @@
 mod common;
 
 use std::path::Path;
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
-use common::{Setup, Usage, at_percent, fill_record, median, order, per_second, span, verify};
+use common::{Setup, at_percent, closed_loop, fill_record, median, order, per_second, span, verify};
 use wo_wal::strategy::{Form, Fsync, Uring};
 use wo_wal::{Io, SyncStrategy, Wal};
 
@@ -139,53 +139,25 @@ fn print_row(writers: usize, name: &str, trials: &[Trial], reference: &[Trial]) 
 
 fn run(path: &Path, strategy: Arc<dyn SyncStrategy>, writers: usize, records_per_writer: u64) -> Trial {
     let (wal, _) = Wal::options().strategy(strategy).open(path).unwrap();
-    let latencies_us = Mutex::new(Vec::new());
-    let before = Usage::now();
-    let started = Instant::now();
-    let ring_workers = closed_loop(writers, records_per_writer, &wal, &latencies_us);
-    let took = started.elapsed();
-    let used = Usage::now().since(&before);
+    let append = |_, record: &[u8]| {
+        wal.append(record).unwrap();
+    };
+    let mut workers = 0;
+    let measured =
+        closed_loop(writers, records_per_writer, RECORD_BYTES, append, || workers = ring_workers());
     wal.close().unwrap();
     verify(path, writers, RECORD_BYTES, records_per_writer);
     std::fs::remove_dir_all(path).unwrap();
-    let mut sorted_us = latencies_us.into_inner().unwrap();
-    sorted_us.sort_by(f64::total_cmp);
+    let sorted_us = measured.sorted_us();
     let records = sorted_us.len() as f64;
     Trial {
-        records_per_second: per_second(sorted_us.len() as u64, took),
+        records_per_second: per_second(sorted_us.len() as u64, measured.took),
         p50_us: at_percent(&sorted_us, 50),
         p99_us: at_percent(&sorted_us, 99),
-        cpu_us_per_record: used.cpu.as_secs_f64() * 1e6 / records,
-        switches_per_record: used.switches as f64 / records,
-        ring_workers: ring_workers as f64,
+        cpu_us_per_record: measured.usage.cpu.as_secs_f64() * 1e6 / records,
+        switches_per_record: measured.usage.switches as f64 / records,
+        ring_workers: workers as f64,
     }
-}
-
-/// Lets the writers run; returns how many workers of the ring there were when the last of them ended.
-fn closed_loop(writers: usize, records_per_writer: u64, wal: &Wal, latencies_us: &Mutex<Vec<f64>>) -> usize {
-    let end = Barrier::new(writers + 1);
-    std::thread::scope(|scope| {
-        for writer in 0..writers {
-            let end = &end;
-            scope.spawn(move || {
-                let mut record = [0; RECORD_BYTES];
-                let mut own_us = Vec::with_capacity(usize::try_from(records_per_writer).unwrap());
-                for sequence in 0..records_per_writer {
-                    fill_record(&mut record, writer as u64, sequence);
-                    let started = Instant::now();
-                    wal.append(&record).unwrap();
-                    own_us.push(started.elapsed().as_secs_f64() * 1e6);
-                }
-                latencies_us.lock().unwrap().extend(own_us);
-                end.wait();
-                end.wait();
-            });
-        }
-        end.wait();
-        let workers = ring_workers();
-        end.wait();
-        workers
-    })
 }
 
 /// The kernel's workers for rings appear as threads of the process.

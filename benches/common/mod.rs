@@ -3,7 +3,8 @@
 #![allow(clippy::cast_precision_loss, reason = "figures for people")]
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Barrier, Mutex};
+use std::time::{Duration, Instant};
 
 /// The data's directory: `WO_WAL_BENCH_DIR`, else cargo's directory for such files under `target/`, which it names to
 /// benches; else the directory of the running program, which is under `target/` as well.
@@ -119,11 +120,73 @@ impl Checker {
 /// Reads a whole log back: every record of every writer.
 pub(crate) fn verify(path: &Path, writers: usize, record_bytes: usize, records_per_writer: u64) {
     let mut checker = Checker::new(writers, record_bytes);
+    read_back(path, &mut checker);
+    checker.finish(records_per_writer);
+}
+
+pub(crate) fn read_back(path: &Path, checker: &mut Checker) {
     let (reader, _) = wo_wal::Reader::open(path).unwrap();
     for record in reader.replay(..).unwrap() {
         checker.take(&record.unwrap().payload);
     }
-    checker.finish(records_per_writer);
+}
+
+/// What a closed loop has measured.
+#[derive(Debug)]
+pub(crate) struct ClosedLoop {
+    pub(crate) took: Duration,
+    pub(crate) usage: Usage,
+    /// When each call began, and when it returned.
+    pub(crate) calls: Vec<(Instant, Instant)>,
+}
+
+impl ClosedLoop {
+    pub(crate) fn sorted_us(&self) -> Vec<f64> {
+        let mut sorted_us: Vec<f64> =
+            self.calls.iter().map(|(began, returned)| (*returned - *began).as_secs_f64() * 1e6).collect();
+        sorted_us.sort_by(f64::total_cmp);
+        sorted_us
+    }
+}
+
+/// Lets writers run against each other: each makes its next call, with its number and a record, as soon as the one before
+/// has returned. `at_end` runs off the clock, while all their threads are still there.
+pub(crate) fn closed_loop(
+    writers: usize,
+    records_per_writer: u64,
+    record_bytes: usize,
+    append: impl Fn(usize, &[u8]) + Sync,
+    at_end: impl FnOnce(),
+) -> ClosedLoop {
+    let (start, end) = (Barrier::new(writers + 1), Barrier::new(writers + 1));
+    let calls = Mutex::new(Vec::new());
+    let (took, usage) = std::thread::scope(|scope| {
+        for writer in 0..writers {
+            let (append, start, end, calls) = (&append, &start, &end, &calls);
+            scope.spawn(move || {
+                let mut record = vec![0; record_bytes];
+                let mut own = Vec::with_capacity(usize::try_from(records_per_writer).unwrap());
+                start.wait();
+                for sequence in 0..records_per_writer {
+                    fill_record(&mut record, writer as u64, sequence);
+                    let began = Instant::now();
+                    append(writer, &record);
+                    own.push((began, Instant::now()));
+                }
+                end.wait();
+                calls.lock().unwrap().extend(own);
+                end.wait();
+            });
+        }
+        let (before, started) = (Usage::now(), Instant::now());
+        start.wait();
+        end.wait();
+        let measured = (started.elapsed(), Usage::now().since(&before));
+        at_end();
+        end.wait();
+        measured
+    });
+    ClosedLoop { took, usage, calls: calls.into_inner().unwrap() }
 }
 
 /// Whether a word, or a number, is among the arguments.

@@ -1,9 +1,8 @@
 //! One trial of one peer.
 
-use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use crate::common::{Checker, Usage, fill_record, per_second};
+use crate::common::{self, Checker, Usage, fill_record, per_second};
 use crate::device::Flushes;
 use crate::peer::{BatchPeer, Peer, Plan};
 
@@ -49,33 +48,12 @@ impl Meter<'_> {
 /// Every writer waits until its record is durable, then appends the next one.
 pub(crate) fn closed_loop(peer: Box<dyn Peer>, plan: Plan, device: Option<&Flushes>) -> Trial {
     let records_per_writer = plan.records / plan.writers as u64;
-    let start = Barrier::new(plan.writers + 1);
     let barriers_before = peer.barriers();
     let meter = Meter::start(device);
-    let (took, latencies) = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..plan.writers)
-            .map(|writer| {
-                let (start, peer) = (&start, &*peer);
-                scope.spawn(move || {
-                    let mut record = vec![0; plan.record_bytes];
-                    let mut latencies = Vec::with_capacity(usize::try_from(records_per_writer).unwrap());
-                    start.wait();
-                    for sequence in 0..records_per_writer {
-                        fill_record(&mut record, writer as u64, sequence);
-                        let began = Instant::now();
-                        peer.append_durable(writer, &record);
-                        latencies.push(began.elapsed());
-                    }
-                    latencies
-                })
-            })
-            .collect();
-        let started = Instant::now();
-        start.wait();
-        let latencies: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect();
-        (started.elapsed(), latencies)
-    });
-    let mut trial = meter.stop(plan, took, latencies);
+    let append = |writer, record: &[u8]| peer.append_durable(writer, record);
+    let measured = common::closed_loop(plan.writers, records_per_writer, plan.record_bytes, append, || ());
+    let latencies = measured.calls.iter().map(|(began, returned)| *returned - *began).collect();
+    let mut trial = meter.stop(plan, measured.took, latencies);
     trial.barriers = peer.barriers().zip(barriers_before).map(|(after, before)| after - before);
     let mut checker = Checker::new(plan.writers, plan.record_bytes);
     peer.finish_and_verify(&mut checker);
