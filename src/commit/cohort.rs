@@ -63,7 +63,8 @@ pub(super) struct Gathering {
     expected: u32,
     /// How many of the last ones that were waited for did not come.
     absent: u32,
-    /// How many came while nobody was waited for: too late for the barrier that has been started without them.
+    /// How many came while nobody was waited for: too late for the barrier that has been started without them. Counted
+    /// while some are absent.
     late: u32,
     /// Barriers since `absent` changed, and how many of them halve it.
     barriers: u32,
@@ -134,7 +135,7 @@ impl Gathering {
     }
 
     fn forgive(&mut self) {
-        if self.absent > 0 && self.late >= self.absent {
+        if (1..=self.late).contains(&self.absent) {
             // They do come back: a delay of the machine has parted the cohort, and waiting for them joins it again.
             self.forgiven_after = FORGIVEN_AFTER_BARRIERS;
         }
@@ -155,7 +156,7 @@ impl Gathering {
 
     /// The calling thread waits for a staged group from now on, and nobody is waited for any more.
     pub(super) fn arrive_late(&mut self, log: usize) {
-        if self.is_one_of_us(log) {
+        if self.absent > 0 && self.is_one_of_us(log) {
             self.late += 1;
         }
     }

@@ -145,7 +145,8 @@ impl SegmentStore {
     }
 
     /// Up to where an earlier life has written a file's blocks: it need not have used the whole segment, nor have been
-    /// prepared to the end. Not known, they count as reserved, which costs some zeros.
+    /// prepared to the end. Where the file cannot be asked, all count as reserved, which costs some zeros; where the file
+    /// system does not tell, all count as written, which costs time.
     pub(super) fn written_until(&self, name: &str, capacity_bytes: u64) -> u64 {
         let written = self
             .disk
